@@ -1,0 +1,310 @@
+"""The corpus: metrics of a cluster as newline-delimited JSON, a pure function of five parameters.
+
+Rows are made in *sweeps*. In one sweep every node reports each of its tasks once, and all nodes report a task before
+any reports the next one, so row ``i`` of an epoch belongs to node ``i % nodes`` and task ``(i // nodes) % tasks``.
+A value is one of 4096 quantiles of its node's distribution, drawn with 12 bits of SHAKE-128 over the seed, the epoch
+and the number of the sweep. Everything is integer arithmetic on a standardised hash, so the same parameters give the
+same bytes on every host and Python version, and any sweep can be made without those before it. Rows have a fixed width
+per epoch: row ``i`` starts at byte ``i * row_bytes``.
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+import sys
+import time
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from math import isqrt
+from pathlib import Path
+
+from .answers import field_answers
+
+FORMAT_VERSION = 1
+NAME = "cluster-metrics"
+FIELDS = ("cpu", "mem", "net")
+MICRO = 10**6
+QUANTILES = 4096
+BLOCK_ROWS = 200_000
+LIMITS = {
+    "nodes": (1, 999),
+    "tasks": (1, 999),
+    "rows_per_epoch": (1, 1_000_000_000),
+    "epochs": (1, 999),
+    "seed": (0, 2**63 - 1),
+}
+MOST_PAIRS = 200_000
+_LOW_NIBBLE = bytes(b & 0x0F for b in range(256))
+_VALUE_CHARS = {"cpu": 7, "mem": 7, "net": 8}
+
+
+class CorpusError(Exception):
+    """A corpus that cannot be generated or verified; the message is for the person at the terminal."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The parameters of a corpus; their limits are in ``LIMITS``.
+
+    :param nodes: nodes of the cluster, named N001, N002, … (default 30).
+    :param tasks: tasks of each node, named T001, T002, … (default 200).
+    :param rows_per_epoch: rows, hence documents, of one epoch (default 1,000,000).
+    :param epochs: epochs, one file each, counted from 1 (default 5).
+    :param seed: of all draws (default 42).
+    """
+
+    nodes: int = 30
+    tasks: int = 200
+    rows_per_epoch: int = 1_000_000
+    epochs: int = 5
+    seed: int = 42
+
+    def check(self) -> "Corpus":
+        """Returns itself.
+
+        :raises CorpusError: with one line that names the parameter, the value and what is allowed.
+        """
+        for name, value in asdict(self).items():
+            low, high = LIMITS[name]
+            if not low <= value <= high:
+                raise CorpusError(f"{name} is [{value}], allowed is an integer from {low:,} to {high:,}")
+        if self.nodes * self.tasks > MOST_PAIRS:
+            raise CorpusError(f"nodes times tasks are [{self.nodes * self.tasks:,}], allowed is up to {MOST_PAIRS:,}")
+        return self
+
+    @property
+    def directory(self) -> str:
+        """The folder of this corpus: its name ends in a hash over the parameters and the version of the format.
+
+        The number of epochs is no part of the hash, since an epoch's rows do not depend on how many there are.
+        """
+        key = json.dumps([FORMAT_VERSION, self.nodes, self.tasks, self.rows_per_epoch, self.seed])
+        return f"{NAME}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+
+    def file_name(self, epoch: int) -> str:
+        """The path of an epoch's rows below the data folder, always with forward slashes."""
+        return f"{self.directory}/epoch-{epoch}.json"
+
+    def row_bytes(self, epoch: int) -> int:
+        """The size of one row of an epoch in bytes, with its newline."""
+        return len(_prefix(epoch, 1, 1)) + sum(len(suffix) + _VALUE_CHARS[f] for f, suffix in _SUFFIXES.items())
+
+    def epoch_bytes(self, epoch: int) -> int:
+        """The size of an epoch's file in bytes."""
+        return self.rows_per_epoch * self.row_bytes(epoch)
+
+    def node_names(self) -> list[str]:
+        return [f"N{node:03d}" for node in range(1, self.nodes + 1)]
+
+
+_SUFFIXES = {"cpu": b',"mem":', "mem": b',"net":', "net": b"}\n"}
+
+
+def _prefix(epoch: int, node: int, task: int) -> bytes:
+    return b'{"epoch":%d,"node":"N%03d","task":"T%03d","cpu":' % (epoch, node, task)
+
+
+def _shake(*key: object, size: int) -> bytes:
+    return hashlib.shake_128("/".join(map(str, (NAME, FORMAT_VERSION, *key))).encode()).digest(size)
+
+
+def _triangular(centre: int, half_width: int) -> list[int]:
+    lower = [isqrt(half_width * half_width * (2 * k + 1) // QUANTILES) for k in range(QUANTILES // 2)]
+    return [centre - half_width + v for v in lower] + [centre + half_width - v for v in reversed(lower)]
+
+
+def _pareto(scale: int) -> list[int]:
+    """Quantiles of a Pareto distribution with tail index 1, cut off at 8192 times its scale."""
+    return [scale * 2 * QUANTILES // (2 * QUANTILES - 2 * k - 1) for k in range(QUANTILES)]
+
+
+def _decimal(micros: int, chars: int) -> str:
+    """Writes millionths as a decimal number of exactly that many characters, digits beyond them cut off."""
+    return f"{micros // MICRO}.{micros % MICRO:06d}"[:chars]
+
+
+def quantiles(corpus: Corpus, node: int) -> dict[str, list[str]]:
+    """The 4096 quantiles of each field for a node (counted from 1), as the decimal numbers that stand in the rows.
+
+    ``cpu`` and ``mem`` (percent) are triangular around a level of the node's own, ``net`` (kB/s) is a truncated Pareto
+    distribution with a scale of the node's own.
+    """
+    r = _shake(corpus.seed, "node", node, size=5)
+    micros = {
+        "cpu": _triangular((20 + r[0] % 56) * MICRO, (5 + r[1] % 15) * MICRO),
+        "mem": _triangular((40 + r[2] % 49) * MICRO, (3 + r[3] % 9) * MICRO),
+        "net": _pareto((2 + r[4] % 39) * MICRO),
+    }
+    return {field: [_decimal(v, _VALUE_CHARS[field]) for v in values] for field, values in micros.items()}
+
+
+def _draws(corpus: Corpus, epoch: int) -> Iterator[array]:
+    """The draws of an epoch, a block of whole sweeps at a time: a number below 4096 for each row and field.
+
+    Blocks of about 200,000 rows let all values of one node be looked up at once, which is what the caches want.
+    """
+    sweep_rows = corpus.nodes * corpus.tasks
+    block = array("H")
+    for sweep, first in enumerate(range(0, corpus.rows_per_epoch, sweep_rows)):
+        rows = min(sweep_rows, corpus.rows_per_epoch - first)
+        raw = bytearray(_shake(corpus.seed, "epoch", epoch, sweep, size=2 * len(FIELDS) * rows))
+        raw[1::2] = raw[1::2].translate(_LOW_NIBBLE)
+        draws = array("H", raw)
+        if sys.byteorder == "big":
+            draws.byteswap()
+        block.extend(draws)
+        if len(block) >= BLOCK_ROWS * len(FIELDS) or first + rows == corpus.rows_per_epoch:
+            yield block
+            block = array("H")
+
+
+def _tables(corpus: Corpus) -> list[list[str]]:
+    """The quantiles of all (node, field) pairs, in the order in which their draws follow each other."""
+    return [values for node in range(1, corpus.nodes + 1) for values in quantiles(corpus, node).values()]
+
+
+def _template(corpus: Corpus, epoch: int) -> tuple[bytes, dict[str, int]]:
+    """One sweep with blanks for the values, and where in a row each field's value starts."""
+    blanks = b"".join(b" " * _VALUE_CHARS[field] + suffix for field, suffix in _SUFFIXES.items())
+    offsets, position = {}, len(_prefix(epoch, 1, 1))
+    for field, suffix in _SUFFIXES.items():
+        offsets[field] = position
+        position += _VALUE_CHARS[field] + len(suffix)
+    sweep = b"".join(
+        _prefix(epoch, node, task) + blanks
+        for task in range(1, corpus.tasks + 1)
+        for node in range(1, corpus.nodes + 1)
+    )
+    return sweep, offsets
+
+
+def _write_rows(corpus: Corpus, epoch: int, tables: list[list[str]], blocks: Iterable[array]) -> Iterator[bytearray]:
+    """The bytes of each block: the template of a sweep repeated, and the values set in, one byte column at a time."""
+    sweep, offsets = _template(corpus, epoch)
+    width = corpus.row_bytes(epoch)
+    columns = corpus.nodes * len(FIELDS)
+    for draws in blocks:
+        size = len(draws) // len(FIELDS) * width
+        block = bytearray(sweep * -(-size // len(sweep)))
+        del block[size:]
+        for column, table in enumerate(tables):
+            node, field = divmod(column, len(FIELDS))
+            values = "".join(map(table.__getitem__, draws[column::columns])).encode()
+            first, chars = node * width + offsets[FIELDS[field]], _VALUE_CHARS[FIELDS[field]]
+            for i in range(chars):
+                block[first + i :: corpus.nodes * width] = values[i::chars]
+        yield block
+
+
+def _count(counts: list[Counter], blocks: Iterable[array]) -> Iterator[array]:
+    """Counts, in passing, how often each quantile of each (node, field) was drawn."""
+    for draws in blocks:
+        for column, count in enumerate(counts):
+            count.update(draws[column :: len(counts)])
+        yield draws
+
+
+def rows(corpus: Corpus, epoch: int) -> Iterator[bytearray]:
+    """The rows of an epoch in order, a block of about 200,000 whole rows at a time."""
+    return _write_rows(corpus, epoch, _tables(corpus), _draws(corpus, epoch))
+
+
+def _answers(corpus: Corpus, tables: list[list[str]], counts: list[Counter]) -> dict:
+    answers: dict[str, dict] = {name: {} for name in corpus.node_names()}
+    for column, (table, count) in enumerate(zip(tables, counts)):
+        node, field = divmod(column, len(FIELDS))
+        weighted = ((float(table[draw]), n) for draw, n in sorted(count.items()))
+        answers[corpus.node_names()[node]][FIELDS[field]] = field_answers(weighted)
+    return answers
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as f:
+        while chunk := f.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def answers_file(rows_file: str | os.PathLike) -> Path:
+    """Where the exact answers of an epoch stand: beside its rows."""
+    return Path(rows_file).with_suffix(".answers.json")
+
+
+def load_answers(rows_file: str | os.PathLike) -> dict:
+    """The exact answers of an epoch: ``[node][field]`` as made by :func:`cluster_metrics.answers.field_answers`."""
+    return json.loads(answers_file(rows_file).read_text())["answers"]
+
+
+def is_complete(corpus: Corpus, epoch: int, data_root: Path) -> bool:
+    """Whether an epoch's rows and answers are there, and the rows have their size and sha256."""
+    path = data_root / corpus.file_name(epoch)
+    try:
+        record = json.loads(answers_file(path).read_text())
+        return path.stat().st_size == corpus.epoch_bytes(epoch) and _sha256(path) == record["sha256"]
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+def generate_epoch(
+    corpus: Corpus, epoch: int, data_root: Path, progress: Callable[[str], None] = lambda _: None
+) -> Path:
+    """Makes sure that an epoch's rows and exact answers are below ``data_root``; does nothing when they already are.
+
+    Both are written under a temporary name and renamed, the answers last, so that a run cut short at any moment leaves
+    nothing that looks whole. Finished epochs are kept, an unfinished one is made anew.
+
+    :param progress: is called with a line of text at the end, and every ten seconds in between.
+    :return: the path of the rows.
+    :raises CorpusError: when the folder cannot be written or the disk is too small.
+    """
+    path = data_root / corpus.file_name(epoch)
+    if is_complete(corpus, epoch, data_root):
+        return path
+    size = corpus.epoch_bytes(epoch)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _clear_leftovers(path)
+        free = shutil.disk_usage(path.parent).free
+        if free < size:
+            raise CorpusError(f"corpus epoch {epoch} needs {size:,} bytes in [{path.parent}], free are {free:,}")
+        tables = _tables(corpus)
+        counts: list[Counter] = [Counter() for _ in tables]
+        digest = hashlib.sha256()
+        done, started = 0, time.monotonic()
+        said = started
+        with open(part, "wb") as out:
+            for chunk in _write_rows(corpus, epoch, tables, _count(counts, _draws(corpus, epoch))):
+                out.write(chunk)
+                digest.update(chunk)
+                done += len(chunk)
+                if (now := time.monotonic()) - said > 10:
+                    progress(f"corpus epoch {epoch}: {100 * done // size} % of {size:,} bytes")
+                    said = now
+        os.replace(part, path)
+        record = {"corpus": asdict(corpus), "epoch": epoch, "sha256": digest.hexdigest()}
+        part.write_text(json.dumps(record | {"answers": _answers(corpus, tables, counts)}))
+        os.replace(part, answers_file(path))
+    except OSError as e:
+        what = "disk full" if e.errno == errno.ENOSPC else e.strerror
+        raise CorpusError(f"cannot write corpus epoch {epoch} to [{path.parent}]: {what}") from e
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+    progress(f"corpus epoch {epoch}: {corpus.rows_per_epoch:,} rows in {time.monotonic() - started:.1f} s")
+    return path
+
+
+def _clear_leftovers(path: Path) -> None:
+    """Removes what a killed run left of this epoch: parts of processes that are gone, and answers without rows."""
+    for part in path.parent.glob(f"{path.name}.*.part"):
+        pid = part.suffixes[-2][1:]
+        if not os.path.exists(f"/proc/{pid}"):
+            part.unlink(missing_ok=True)
+    answers_file(path).unlink(missing_ok=True)
