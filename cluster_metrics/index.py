@@ -1,0 +1,140 @@
+"""Runners around the index: delete only what the track created, and check what was loaded."""
+
+import json
+from typing import Any
+
+from esrally import exceptions
+
+from .corpus import NAME
+from .coverage import Coverages
+from .queries import Request
+from .requests import get
+
+MARK = "cluster-metrics track"
+"""Value of ``_meta.created_by`` in the mapping of an index that this track created."""
+OLDEST_ELASTICSEARCH = (8, 0)
+
+
+class DeleteOwnIndex:
+    """Deletes the index if it is there and carries the track's mark.
+
+    Optional key: ``delete-foreign-index`` (default false) deletes it without the mark, too.
+
+    :raises esrally.exceptions.RallyAssertionError: when the index has no mark; this ends the race.
+    """
+
+    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        import elasticsearch
+
+        try:
+            found = (await es.perform_request(method="GET", path=f"/{NAME}/_mapping")).body
+        except elasticsearch.NotFoundError:
+            return {"weight": 0, "unit": "ops"}
+        for index, body in found.items():
+            own = body["mappings"].get("_meta", {}).get("created_by") == MARK
+            if index != NAME or not (own or params.get("delete-foreign-index", False)):
+                raise exceptions.RallyAssertionError(
+                    f"index [{index}] was not created by this track and will not be deleted; "
+                    f"remove it yourself or set the track parameter [delete_foreign_index] to true"
+                )
+            await es.perform_request(method="DELETE", path=f"/{index}")
+        return {"weight": len(found), "unit": "ops"}
+
+    def __repr__(self) -> str:
+        return "delete-own-index"
+
+
+class CheckIndex:
+    """Holds the documents of the index, in all and per (node, epoch), against the corpus by ``_count``.
+
+    Returns ``docs``, ``segments``, ``store_bytes`` of the primary shards and, as JSON text, ``parameters`` (all track
+    parameters as resolved) and ``target`` (version, JVM, cores and heap of each node).
+
+    :raises esrally.exceptions.RallyAssertionError: when Elasticsearch is too old, the index is missing or a count
+        differs; this ends the race.
+    """
+
+    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        target = await self._target(es)
+        expected = params["expected"]
+        docs = await self._count(es, Request(f"/{NAME}/_count", "application/json", b'{"query":{"match_all":{}}}'))
+        total = sum(n for nodes in expected.values() for n in nodes.values())
+        if docs != total:
+            raise exceptions.RallyAssertionError(
+                f"index [{NAME}] has {docs:,} documents but the corpus {total:,}: {docs - total:+,}"
+            )
+        for epoch, nodes in expected.items():
+            for node, count in nodes.items():
+                query = {"query": {"bool": {"filter": [{"term": {"node": node}}, {"term": {"epoch": epoch}}]}}}
+                request = Request(f"/{NAME}/_count", "application/json", json.dumps(query).encode())
+                if (found := await self._count(es, request)) != count:
+                    raise exceptions.RallyAssertionError(
+                        f"index [{NAME}] has {found:,} documents of node {node} in epoch {epoch}, the corpus {count:,}"
+                    )
+        stats = await get(es, f"/{NAME}/_stats/segments,store")
+        primaries = stats["_all"]["primaries"]
+        return {
+            "weight": 1 + sum(map(len, expected.values())),
+            "unit": "counts",
+            "docs": docs,
+            "segments": primaries["segments"]["count"],
+            "store_bytes": primaries["store"]["size_in_bytes"],
+            "parameters": params["parameters"],
+            "target": json.dumps(target),
+        }
+
+    async def _count(self, es: Any, request: Request) -> int:
+        import elasticsearch
+
+        headers = {"content-type": request.content_type}
+        try:
+            response = await es.perform_request(method="POST", path=request.path, headers=headers, body=request.body)
+        except elasticsearch.NotFoundError:
+            raise exceptions.RallyAssertionError(
+                f"index [{NAME}] is missing; run the tasks tagged setup first"
+            ) from None
+        if response.body["_shards"]["failed"]:
+            raise exceptions.RallyAssertionError(f"_count on index [{NAME}] failed on some shards")
+        return response.body["count"]
+
+    async def _target(self, es: Any) -> list[dict[str, Any]]:
+        nodes = (await get(es, "/_nodes/jvm,os"))["nodes"].values()
+        for node in nodes:
+            if tuple(map(int, node["version"].split(".")[:2])) < OLDEST_ELASTICSEARCH:
+                raise exceptions.RallyAssertionError(
+                    f"Elasticsearch {node['version']} is too old, this track needs {OLDEST_ELASTICSEARCH[0]}.0 or newer"
+                )
+        return [
+            {
+                "node": node["name"],
+                "version": node["version"],
+                "jvm": f"{node['jvm']['vm_name']} {node['jvm']['vm_version']}",
+                "cores": node["os"]["allocated_processors"],
+                "heap_mb": node["jvm"]["mem"]["heap_max_in_bytes"] >> 20,
+            }
+            for node in nodes
+        ]
+
+    def __repr__(self) -> str:
+        return "check-index"
+
+
+class CheckIndexParams:
+    """Param source of check-index: the exact number of documents per epoch and node, and all parameters."""
+
+    infinite = True
+
+    def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
+        self._parameters = json.dumps(params["parameters"])
+        self._coverages = Coverages(track, 0)
+
+    def partition(self, partition_index: int, total_partitions: int) -> "CheckIndexParams":
+        return self
+
+    def params(self) -> dict[str, Any]:
+        # Rally makes param sources before the corpus is prepared, so the answers are read no sooner than here
+        expected = {
+            epoch: {node: fields["cpu"]["count"] for node, fields in self._coverages.answers(epoch).items()}
+            for epoch in range(1, self._coverages.corpus.epochs + 1)
+        }
+        return {"parameters": self._parameters, "expected": expected}

@@ -1,0 +1,125 @@
+"""The track parameters: what each means and what it may be. Their defaults stand in ``track.json``."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from esrally import exceptions
+
+from .corpus import LIMITS, Corpus, CorpusError
+from .queries import TRANSPORTS, VARIANTS
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One track parameter.
+
+    :param name: as given to ``--track-params``.
+    :param unit: what one unit of the value is.
+    :param text: what it does, one sentence.
+    :param low: least value of a number.
+    :param high: greatest value of a number.
+    :param choices: the values a text (or each item of a list) may have.
+    :param many: whether the value is a list of choices without repetition (one alone may be given as text).
+    """
+
+    name: str
+    unit: str
+    text: str
+    low: int = 0
+    high: int = 0
+    choices: tuple[str, ...] = ()
+    many: bool = False
+
+    @property
+    def allowed(self) -> str:
+        """What the value may be, in words."""
+        if self.many:
+            return f"a list of {', '.join(self.choices)}"
+        if self.choices:
+            return " or ".join(self.choices)
+        if not self.high:
+            return "true or false"
+        return f"an integer from {self.low:,} to {self.high:,}"
+
+    def check(self, value: Any) -> Any:
+        """Returns the value to use.
+
+        :raises esrally.exceptions.TrackConfigError: with one line that names the parameter, the value and what is
+            allowed.
+        """
+        if self.many:
+            values = [value] if isinstance(value, str) else value
+            ok = isinstance(values, list) and values and all(v in self.choices for v in values)
+            if ok and len(set(values)) == len(values):
+                return values
+        elif self.choices:
+            if value in self.choices:
+                return value
+        elif not self.high:
+            if isinstance(value, bool):
+                return value
+        elif isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high:
+            return value
+        raise exceptions.TrackConfigError(f"track parameter [{self.name}] is [{value}], allowed is {self.allowed}")
+
+
+PARAMETERS = {
+    p.name: p
+    for p in (
+        Parameter("nodes", "nodes", "Nodes of the cluster that the corpus describes.", *LIMITS["nodes"]),
+        Parameter("tasks", "tasks", "Tasks on each of these nodes.", *LIMITS["tasks"]),
+        Parameter("rows_per_epoch", "documents", "Rows of one epoch.", *LIMITS["rows_per_epoch"]),
+        Parameter("epochs", "epochs", "Epochs, one corpus file each.", *LIMITS["epochs"]),
+        Parameter("seed", "", "Seed of the corpus and of the order of all requests.", *LIMITS["seed"]),
+        Parameter("number_of_shards", "shards", "Primary shards of the index.", 1, 1024),
+        Parameter("number_of_replicas", "replicas", "Replicas of each primary shard.", 0, 100),
+        Parameter(
+            "cluster_health", "", "Health that the index must reach before the load.", choices=("green", "yellow")
+        ),
+        Parameter("bulk_size", "documents", "Documents of one bulk request.", 1, 1_000_000),
+        Parameter("bulk_indexing_clients", "clients", "Concurrent clients of the load.", 1, 256),
+        Parameter(
+            "force_merge_max_num_segments",
+            "segments",
+            "Segments per shard after the force-merge that follows the load; 0 leaves them as they are.",
+            0,
+            1000,
+        ),
+        Parameter("delete_foreign_index", "", "Delete an index of that name even if this track did not create it."),
+        Parameter("variants", "", "Query variants to run.", choices=tuple(VARIANTS), many=True),
+        Parameter("transports", "", "Transports to run them by.", choices=TRANSPORTS, many=True),
+        Parameter(
+            "max_concurrent_searches",
+            "searches",
+            "Searches of one msearch that Elasticsearch runs at a time; 0 leaves it to Elasticsearch.",
+            0,
+            10_000,
+        ),
+        Parameter(
+            "warmup_iterations", "coverages", "Coverages of each cell before its first pass, not counted.", 0, 1000
+        ),
+        Parameter("passes", "passes", "Passes over all cells, each in an order of its own.", 1, 100),
+        Parameter("rounds", "rounds", "Rounds of the plan task, each visiting every cell once.", 1, 10_000),
+    )
+}
+
+
+def check(values: dict[str, Any]) -> dict[str, Any]:
+    """Checks the resolved values of all parameters.
+
+    :param values: name to value, as ``track.json`` resolved them.
+    :return: name to value, lists always as lists.
+    :raises esrally.exceptions.TrackConfigError: on the first value that is not allowed.
+    """
+    checked = {name: PARAMETERS[name].check(value) for name, value in values.items()}
+    try:
+        corpus_of(checked).check()
+    except CorpusError as e:
+        raise exceptions.TrackConfigError(f"track parameters: {e}") from None
+    return checked
+
+
+def corpus_of(values: dict[str, Any], test_mode: bool = False) -> Corpus:
+    """The corpus that checked parameters ask for; in Rally's test mode with at most 1000 rows per epoch."""
+    rows = min(values["rows_per_epoch"], 1000) if test_mode else values["rows_per_epoch"]
+    return Corpus(values["nodes"], values["tasks"], rows, values["epochs"], values["seed"])

@@ -1,0 +1,21 @@
+"""What Rally's names in the JSON files stand for."""
+
+from esrally.track.loader import DefaultTrackPreparator
+
+from .cluster_metrics.coverage import CellParams, CellRunner, PlanParams, PlanRunner
+from .cluster_metrics.experiment import Experiment
+from .cluster_metrics.index import CheckIndex, CheckIndexParams, DeleteOwnIndex
+
+
+def register(registry):
+    registry.register_track_processor(Experiment())
+    registry.register_track_processor(DefaultTrackPreparator())
+
+    registry.register_runner("delete-own-index", DeleteOwnIndex(), async_runner=True)
+    registry.register_runner("check-index", CheckIndex(), async_runner=True)
+    registry.register_runner("query-cell", CellRunner(), async_runner=True)
+    registry.register_runner("query-plan", PlanRunner(), async_runner=True)
+
+    registry.register_param_source("check-index-params", CheckIndexParams)
+    registry.register_param_source("query-cell-params", CellParams)
+    registry.register_param_source("query-plan-params", PlanParams)
