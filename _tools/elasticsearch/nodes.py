@@ -1,0 +1,300 @@
+"""Starts and stops embedded Elasticsearch clusters: 1 to N nodes on this machine, listening on loopback only."""
+
+import ctypes
+import hashlib
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import requests
+
+from .install import DEFAULT_VERSION, JRE_HOME, install
+
+HOST = "127.0.0.1"
+START_SECONDS = 180
+STOP_SECONDS = 60
+
+
+class NodeError(Exception):
+    """A node that cannot run; the message is for the person at the terminal."""
+
+
+@dataclass
+class Cluster:
+    """A running embedded cluster, as kept in its state file.
+
+    :param name: of the cluster; its nodes are NAME-1, NAME-2, …
+    :param http_ports: one per node.
+    :param pids: one per node, with the time each process was created, so that no other process is taken for it.
+    """
+
+    name: str
+    version: str
+    http_ports: list[int] = field(default_factory=list)
+    pids: list[tuple[int, float]] = field(default_factory=list)
+
+    @property
+    def hosts(self) -> list[str]:
+        return [f"{HOST}:{port}" for port in self.http_ports]
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.hosts[0]}"
+
+    def processes(self) -> list[psutil.Process]:
+        """The processes of this cluster that are still running."""
+        found = []
+        for pid, created in self.pids:
+            try:
+                process = psutil.Process(pid)
+                if abs(process.create_time() - created) < 1 and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+            except psutil.NoSuchProcess:
+                pass
+        return found
+
+
+class Launcher:
+    """Keeps embedded clusters below a folder.
+
+    :param work: the folder. Started by root, nodes run as the user ``nobody``; where that user cannot enter ``work``,
+        everything stands in a folder below ``/var/tmp`` and ``work/elasticsearch`` is a link to it.
+    """
+
+    def __init__(self, work: Path):
+        self.downloads = work / "downloads"
+        self.run_as = _unprivileged_user()
+        work.mkdir(parents=True, exist_ok=True)
+        self.root = self._root(work)
+        self.java_home = self._java_home()
+
+    def _root(self, work: Path) -> Path:
+        link = work / "elasticsearch"
+        if self.run_as and not _can_read(work, self.run_as):
+            outside = Path("/var/tmp") / f"cluster-metrics-{hashlib.sha256(str(work).encode()).hexdigest()[:8]}"
+            outside.mkdir(mode=0o755, exist_ok=True)
+            if outside.owner() != "root" or outside.is_symlink():
+                raise NodeError(f"[{outside}] belongs to somebody else; remove it")
+            if not link.is_symlink():
+                shutil.rmtree(link, ignore_errors=True)
+                link.symlink_to(outside)
+        link.mkdir(exist_ok=True)
+        return link.resolve()
+
+    def _java_home(self) -> Path:
+        if not self.run_as or _can_read(JRE_HOME / "lib" / "server", self.run_as):
+            return JRE_HOME
+        copy = self.root / f"jre-{hashlib.sha256(str(JRE_HOME).encode()).hexdigest()[:8]}"
+        if not copy.exists():
+            shutil.copytree(JRE_HOME, part := copy.with_suffix(f".{os.getpid()}"), symlinks=True)
+            _open_to_all(part)
+            part.rename(copy)
+        return copy
+
+    def state_file(self, name: str) -> Path:
+        return self.root / f"{name}.state.json"
+
+    def running(self, name: str) -> Cluster | None:
+        """The cluster of that name if all its nodes run."""
+        try:
+            state = json.loads(self.state_file(name).read_text())
+        except (OSError, ValueError):
+            return None
+        cluster = Cluster(**state)
+        return cluster if cluster.pids and len(cluster.processes()) == len(cluster.pids) else None
+
+    def start(
+        self,
+        name: str,
+        version: str = DEFAULT_VERSION,
+        nodes: int = 1,
+        heap: str = "1g",
+        port: int = 9200,
+        port_is_fixed: bool = False,
+        data: Path | None = None,
+        outlive: bool = False,
+        settings: dict[str, Any] | None = None,
+    ) -> Cluster:
+        """Starts a cluster and waits until its health is known to all its nodes.
+
+        :param nodes: how many (default 1).
+        :param heap: heap of each node, as Java's ``-Xmx`` takes it (default 1g).
+        :param port: HTTP port of the first node (default 9200); further ones follow. A port that is taken is replaced
+            by a free one unless ``port_is_fixed``.
+        :param data: folder for the nodes' data; default is within the launcher's own folder.
+        :param outlive: whether the nodes keep running after this process; otherwise they end with it, however it ends.
+        :param settings: further lines for ``elasticsearch.yml``.
+        :raises NodeError: when a port is taken, a node dies at start (with the end of its log) or is not ready in time.
+        :raises InstallError: see :mod:`.install`.
+        """
+        self.stop(name)
+        home = install(version, self.root, self.downloads)
+        if self.run_as and not _can_read(home / "lib", self.run_as):
+            _open_to_all(home)
+        http_ports = [_free_port(port + i, port_is_fixed) for i in range(nodes)]
+        transport_ports = [_free_port(0) for _ in range(nodes)]
+        cluster = Cluster(name, version, http_ports)
+        common: dict[str, Any] = {
+            "cluster.name": name,
+            "network.host": HOST,
+            "xpack.security.enabled": "false",
+            "thread_pool.estimated_time_interval": "0ms",
+            "cluster.routing.allocation.disk.threshold_enabled": "false",
+        }
+        if nodes == 1:
+            common["discovery.type"] = "single-node"
+        else:
+            common["discovery.seed_hosts"] = json.dumps([f"{HOST}:{p}" for p in transport_ports])
+            common["cluster.initial_master_nodes"] = json.dumps([f"{name}-{i + 1}" for i in range(nodes)])
+        processes = []
+        try:
+            for i in range(nodes):
+                own = {
+                    "node.name": f"{name}-{i + 1}",
+                    "http.port": http_ports[i],
+                    "transport.port": transport_ports[i],
+                }
+                node = self._prepare_node(home, f"{name}-{i + 1}", common | own | (settings or {}), data)
+                processes.append(self._spawn(home, node, heap, outlive))
+                cluster.pids.append((processes[-1].pid, psutil.Process(processes[-1].pid).create_time()))
+                self.state_file(name).write_text(json.dumps(asdict(cluster)))
+            self._wait_until_ready(cluster, processes)
+        except BaseException:
+            self.stop(name)
+            raise
+        return cluster
+
+    def _prepare_node(self, home: Path, name: str, settings: dict[str, Any], data: Path | None) -> Path:
+        node = self.root / name
+        settings = settings | {
+            "path.data": data / name if data else node / "data",
+            "path.logs": node / "logs",
+        }
+        shutil.rmtree(node / "config", ignore_errors=True)
+        shutil.rmtree(node / "logs", ignore_errors=True)
+        shutil.copytree(home / "config", node / "config")
+        for folder in (node / "logs", node / "tmp", settings["path.data"]):
+            folder.mkdir(parents=True, exist_ok=True)
+        options = node / "config" / "jvm.options"
+        text = options.read_text().replace("=logs/", f"={node}/logs/").replace("=data", f"={node}/logs")
+        options.write_text(text)
+        (node / "config" / "elasticsearch.yml").write_text("".join(f"{k}: {v}\n" for k, v in settings.items()))
+        if self.run_as:
+            for folder in (node, settings["path.data"]):
+                _give_to(folder, self.run_as)
+        return node
+
+    def _spawn(self, home: Path, node: Path, heap: str, outlive: bool) -> subprocess.Popen:
+        env = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(node),
+            "ES_JAVA_HOME": str(self.java_home),
+            "ES_PATH_CONF": str(node / "config"),
+            "ES_TMPDIR": str(node / "tmp"),
+            "ES_JAVA_OPTS": f"-Xms{heap} -Xmx{heap}",
+        }
+        with open(node / "logs" / "stdout.log", "wb") as log:
+            return subprocess.Popen(
+                [home / "bin" / "elasticsearch"],
+                env=env,
+                cwd=node,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=None if outlive else _end_with_parent,
+                **self.run_as,
+            )
+
+    def _wait_until_ready(self, cluster: Cluster, processes: list[subprocess.Popen]) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        health = f"{cluster.url}/_cluster/health?wait_for_nodes={len(processes)}&wait_for_status=yellow&timeout=5s"
+        while time.monotonic() < deadline:
+            for i, process in enumerate(processes):
+                if process.poll() is not None:
+                    end = self._end_of_log(f"{cluster.name}-{i + 1}")
+                    raise NodeError(f"node {cluster.name}-{i + 1} ended at start, the end of its log:\n{end}")
+            try:
+                response = requests.get(health, timeout=10)
+                if response.ok and not response.json()["timed_out"]:
+                    return
+            except requests.RequestException:
+                pass
+            time.sleep(0.3)
+        raise NodeError(
+            f"cluster {cluster.name} was not ready after {START_SECONDS} s, the end of its log:\n"
+            f"{self._end_of_log(f'{cluster.name}-1')}"
+        )
+
+    def _end_of_log(self, node: str, lines: int = 15) -> str:
+        text = (self.root / node / "logs" / "stdout.log").read_text(errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+    def stop(self, name: str) -> bool:
+        """Stops the cluster of that name, its own processes only; says whether there was something to stop."""
+        try:
+            cluster = Cluster(**json.loads(self.state_file(name).read_text()))
+        except (OSError, ValueError):
+            return False
+        launchers = cluster.processes()
+        everything = [p for launcher in launchers for p in [launcher, *launcher.children(recursive=True)]]
+        for process in launchers:
+            process.terminate()
+        _, alive = psutil.wait_procs(everything, timeout=STOP_SECONDS)
+        for process in alive:
+            process.kill()
+        psutil.wait_procs(alive, timeout=10)
+        self.state_file(name).unlink(missing_ok=True)
+        return bool(launchers)
+
+
+def _unprivileged_user() -> dict[str, Any]:
+    """Arguments for ``subprocess`` that make a child of root run as nobody; none for anybody else."""
+    if os.geteuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+def _can_read(path: Path, run_as: dict[str, Any]) -> bool:
+    command = ["ls", str(path)]
+    return subprocess.run(command, **run_as, cwd="/", capture_output=True, check=False).returncode == 0
+
+
+def _open_to_all(folder: Path) -> None:
+    for path in [folder, *folder.rglob("*")]:
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | (0o555 if path.is_dir() or path.stat().st_mode & 0o100 else 0o444))
+
+
+def _give_to(folder: Path, run_as: dict[str, Any]) -> None:
+    for path in [folder, *folder.rglob("*")]:
+        os.chown(path, run_as["user"], run_as["group"], follow_symlinks=False)
+
+
+def _free_port(wanted: int, fixed: bool = False) -> int:
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            s.bind((HOST, wanted))
+        except OSError:
+            if fixed:
+                raise NodeError(f"port {wanted} is in use") from None
+            s.bind((HOST, 0))
+        return s.getsockname()[1]
+
+
+def _end_with_parent() -> None:
+    """Has the kernel end this child when its parent is gone, even by SIGKILL (Linux only)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)
