@@ -1,0 +1,24 @@
+# Variables of race: CHALLENGE PARAMS TEST_MODE ES_VERSION NODES HEAP TAGS HOSTS CLIENT_OPTIONS STORE RACE_ID RALLY_ARGS; see README.md
+export CHALLENGE PARAMS TEST_MODE ES_VERSION NODES HEAP TAGS HOSTS CLIENT_OPTIONS STORE RACE_ID RALLY_ARGS RACE
+PYTHON ?= python3
+.PHONY: race report up down test lint bench lock
+
+race report up down: _venv/ready
+	@_venv/bin/python -m _tools.race $@
+
+test: lint
+	_venv/bin/python -m pytest
+
+lint: _venv/ready
+	_venv/bin/ruff check . && _venv/bin/ruff format --check . && _venv/bin/mypy
+
+bench: _venv/ready
+	@_venv/bin/python -m _tools.bench.corpus
+
+lock: _venv/ready
+	_venv/bin/uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate --no-emit-index-url --no-header --upgrade --group test pyproject.toml -o requirements.txt
+
+_venv/ready: requirements.txt
+	$(PYTHON) -m venv _venv
+	_venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	@touch $@

@@ -1,0 +1,188 @@
+"""What stands behind ``make race``, ``report``, ``up`` and ``down``. Their variables come through the environment."""
+
+import contextlib
+import copy
+import json
+import os
+import signal
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from importlib import resources
+
+import elasticsearch
+import requests
+from esrally.client import EsClientFactory
+from esrally.utils import opts
+
+from cluster_metrics.index import OLDEST_ELASTICSEARCH
+
+from ..elasticsearch.install import DEFAULT_VERSION, InstallError
+from ..elasticsearch.nodes import Cluster, Launcher, NodeError
+from ..report.race import ReportError
+from ..report.write import write_report
+from . import rally
+from .rally import RaceError, Store
+
+TARGET, STORE = "target", "metrics-store"
+TARGET_PORT, STORE_PORT = 9200, 9209
+
+
+def variable(name: str, default: str = "") -> str:
+    return os.environ.get(name, "").strip() or default
+
+
+def put_template(store: Cluster) -> None:
+    """Puts Rally's own metrics template, less the one field type that the embedded node lacks; Rally keeps it."""
+    template = json.loads(resources.files("esrally").joinpath("resources/metrics-template.json").read_text())
+    adapted = json.loads(json.dumps(template).replace('"wildcard"', '"keyword"'))
+    adapted["template"]["settings"]["index"]["number_of_replicas"] = 0
+    requests.put(f"{store.url}/_index_template/rally-metrics", json=adapted, timeout=60).raise_for_status()
+
+
+def start_target(launcher: Launcher, outlive: bool) -> Cluster:
+    version = variable("ES_VERSION", DEFAULT_VERSION)
+    nodes = int(variable("NODES", "1"))
+    data = launcher.root / f"data-{version}"
+    heap = variable("HEAP", "1g")
+    return launcher.start(TARGET, version, nodes, heap, TARGET_PORT, data=data, outlive=outlive)
+
+
+def start_store(launcher: Launcher, outlive: bool) -> Cluster:
+    store = launcher.start(STORE, port=STORE_PORT, outlive=outlive)
+    put_template(store)
+    return store
+
+
+@contextlib.contextmanager
+def cluster(launcher: Launcher, name: str, start: Callable[[Launcher, bool], Cluster]) -> Iterator[Cluster]:
+    """A cluster that runs already, or one that is started now and stopped at the end."""
+    running = launcher.running(name)
+    if running:
+        yield running
+        return
+    print(f"starting the {name} …", flush=True)
+    started = start(launcher, False)
+    print(f"the {name} is Elasticsearch {started.version} at {', '.join(started.hosts)}", flush=True)
+    try:
+        yield started
+    finally:
+        launcher.stop(name)
+
+
+@contextlib.contextmanager
+def target_hosts(launcher: Launcher) -> Iterator[str]:
+    """The hosts to benchmark: those of HOSTS, or the embedded target."""
+    if hosts := variable("HOSTS"):
+        yield hosts
+        return
+    with cluster(launcher, TARGET, start_target) as target:
+        if (wanted := variable("ES_VERSION", target.version)) != target.version:
+            raise RaceError(f"ES_VERSION is [{wanted}] but a target {target.version} is up; run 'make down' first")
+        yield ",".join(target.hosts)
+
+
+@contextlib.contextmanager
+def metrics_store(launcher: Launcher) -> Iterator[Store]:
+    """The metrics store to write to and read from: that of STORE, or the embedded one."""
+    if url := variable("STORE"):
+        yield Store(url)
+        return
+    with cluster(launcher, STORE, start_store) as store:
+        yield Store(store.url)
+
+
+def check_target(hosts: str) -> None:
+    """Asks the target for ``GET /`` with Rally's own client.
+
+    :raises RaceError: when it does not answer as an Elasticsearch of 8.0 or newer does.
+    """
+    target = opts.TargetHosts(hosts)
+    options = opts.ClientOptions(variable("CLIENT_OPTIONS", opts.ClientOptions.DEFAULT_CLIENT_OPTIONS), target)
+    try:
+        es = EsClientFactory(target.default, copy.deepcopy(options.default)).create()
+        number = es.perform_request(method="GET", path="/").body["version"]["number"]
+    except (elasticsearch.ApiError, elasticsearch.TransportError, KeyError, TypeError) as e:
+        text = str(e).splitlines()[0]
+        raise RaceError(f"the target [{hosts}] does not answer GET / as Elasticsearch does: {text}") from None
+    if tuple(map(int, number.split(".")[:2])) < OLDEST_ELASTICSEARCH:
+        raise RaceError(f"the target [{hosts}] is Elasticsearch {number}; this track needs 8.0 or newer")
+
+
+def race() -> int:
+    challenge = variable("CHALLENGE", "query-decomp")
+    params = variable("PARAMS")
+    rally.check_folder_name()
+    rally.check_no_other_rally()
+    rally.write_configuration(Store("http://127.0.0.1"))
+    rally.check_track(challenge, params)
+    race_id = variable("RACE_ID", str(uuid.uuid4()))
+    launcher = Launcher(rally.WORK)
+    with metrics_store(launcher) as store, target_hosts(launcher) as hosts:
+        check_target(hosts)
+        rally.write_configuration(store)
+        command = rally.esrally(
+            "race",
+            f"--track-path={rally.TRACK}",
+            f"--challenge={challenge}",
+            "--pipeline=benchmark-only",
+            f"--target-hosts={hosts}",
+            f"--race-id={race_id}",
+            "--offline",
+        )
+        if params:
+            command.append(f"--track-params={params}")
+        if client_options := variable("CLIENT_OPTIONS"):
+            command.append(f"--client-options={client_options}")
+        if tags := variable("TAGS"):
+            command.append(f"--user-tags={tags}")
+        if variable("TEST_MODE") not in ("", "0"):
+            command.append("--test-mode")
+        command += variable("RALLY_ARGS").split()
+        if code := rally.run(command):
+            return code
+        write_report(rally.INI, race_id, rally.WORK / "reports")
+    return 0
+
+
+def report() -> int:
+    launcher = Launcher(rally.WORK)
+    with metrics_store(launcher) as store:
+        rally.write_configuration(store)
+        write_report(rally.INI, variable("RACE", "last"), rally.WORK / "reports")
+    return 0
+
+
+def up() -> int:
+    launcher = Launcher(rally.WORK)
+    for name, start in ((TARGET, start_target), (STORE, start_store)):
+        running = launcher.running(name) or start(launcher, True)
+        print(f"the {name} is Elasticsearch {running.version} at {', '.join(running.hosts)}", flush=True)
+    return 0
+
+
+def down() -> int:
+    launcher = Launcher(rally.WORK)
+    for name in (TARGET, STORE):
+        print(f"the {name} is stopped" if launcher.stop(name) else f"the {name} was not running", flush=True)
+    return 0
+
+
+def _end(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
+
+
+def main() -> int:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)
+    try:
+        return {"race": race, "report": report, "up": up, "down": down}[sys.argv[1]]()
+    except (RaceError, NodeError, InstallError, ReportError) as e:
+        print(f"[ERROR] {e}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""Runs ``esrally`` with a home and a configuration of its own, and leaves nothing running."""
+
+import configparser
+import contextlib
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import psutil
+
+TRACK = Path(__file__).resolve().parents[2]
+WORK = TRACK / "_work"
+RALLY_HOME = WORK / "rally"
+INI = RALLY_HOME / ".rally" / "rally.ini"
+MARK = "CLUSTER_METRICS_RACE"
+
+
+class RaceError(Exception):
+    """Something that keeps a race from starting; the message is for the person at the terminal."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """Where the metrics store is.
+
+    :param url: ``http://`` or ``https://``, with user and password if it needs them.
+    """
+
+    url: str
+
+    def settings(self) -> dict[str, str]:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise RaceError(f"STORE is [{self.url}], allowed is http(s)://[user:password@]host[:port]")
+        return {
+            "datastore.host": parts.hostname,
+            "datastore.port": str(parts.port or (443 if parts.scheme == "https" else 9200)),
+            "datastore.secure": str(parts.scheme == "https"),
+            "datastore.user": unquote(parts.username or ""),
+            "datastore.password": unquote(parts.password or ""),
+        }
+
+
+def write_configuration(store: Store) -> None:
+    """Derives Rally's configuration from ``rally.ini.example``: everything below ``_work``, and this metrics store."""
+    ini = configparser.ConfigParser(interpolation=None)
+    ini.read(TRACK / "rally.ini.example")
+    benchmarks = INI.parent / "benchmarks"
+    ini["node"].update({"root.dir": str(benchmarks), "src.root.dir": str(benchmarks / "src")})
+    ini["benchmarks"]["local.dataset.cache"] = str(benchmarks / "data")
+    ini["reporting"].update(store.settings())
+    INI.parent.mkdir(parents=True, exist_ok=True)
+    with open(os.open(INI, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
+        ini.write(f)
+
+
+def environment() -> dict[str, str]:
+    """The environment in which Rally finds its home and shows its progress and summary even when piped."""
+    env = os.environ | {"RALLY_HOME": str(RALLY_HOME), MARK: str(os.getpid())}
+    if not sys.stdout.isatty():
+        env |= {"RALLY_RUNNING_IN_DOCKER": "TRUE", "TERM": "dumb", "COLUMNS": "120"}
+    if not _has_default_route():
+        env["THESPIAN_BASE_IPADDR"] = "127.0.0.1"
+    return env
+
+
+def _has_default_route() -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        try:
+            s.connect(("192.0.2.1", 9))  # documentation address; connecting a datagram socket sends nothing
+        except OSError:
+            return False
+    return True
+
+
+def esrally(*arguments: str) -> list[str]:
+    return [str(Path(sys.executable).with_name("esrally")), *arguments]
+
+
+def check_folder_name() -> None:
+    """Rally imports a track by the name of its folder, so some names cannot work.
+
+    :raises RaceError: when the folder has such a name.
+    """
+    if "." in TRACK.name:
+        raise RaceError(f"folder name [{TRACK.name}] has a dot, which Rally cannot import; rename the folder")
+    with contextlib.suppress(ImportError, ValueError):
+        spec = importlib.util.find_spec(TRACK.name)
+        if spec and spec.origin and not Path(spec.origin).is_relative_to(TRACK):
+            raise RaceError(f"folder name [{TRACK.name}] is that of an installed package; rename the folder")
+
+
+def check_no_other_rally() -> None:
+    """Rally allows one race per machine.
+
+    :raises RaceError: when another one runs.
+    """
+    for process in psutil.process_iter(["pid", "name", "cmdline"]):
+        name, command = process.info["name"] or "", process.info["cmdline"] or []
+        if name.startswith("esrally") or any(Path(c).name == "esrally" for c in command[:2]):
+            raise RaceError(f"Rally runs already (process {process.info['pid']}) and allows one race per machine")
+
+
+def check_track(challenge: str, track_params: str) -> None:
+    """Has Rally load the track with these parameters, which checks all of them in about 2 s.
+
+    :raises RaceError: with the line that says what is wrong.
+    """
+    command = esrally("info", f"--track-path={TRACK}", f"--challenge={challenge}", "--offline")
+    if track_params:
+        command.append(f"--track-params={track_params}")
+    result = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    if result.returncode:
+        errors = [line for line in result.stdout.splitlines() if line.startswith("[ERROR]")]
+        raise RaceError(errors[0].removeprefix("[ERROR] Cannot info. ") if errors else result.stdout[-2000:])
+
+
+def run(command: list[str]) -> int:
+    """Runs Rally and returns its exit code; however this ends, none of Rally's processes stays behind."""
+    env = environment()
+    process = subprocess.Popen(command, env=env)
+    try:
+        return process.wait()
+    finally:
+        end_processes(env[MARK])
+
+
+def end_processes(mark: str) -> None:
+    """Ends all processes that were started with our mark in their environment."""
+    ours = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.pid != os.getpid() and process.environ().get(MARK) == mark:
+                ours.append(process)
+    for process in ours:
+        with contextlib.suppress(psutil.Error):
+            process.terminate()
+    _, alive = psutil.wait_procs(ours, timeout=5)
+    for process in alive:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(alive, timeout=5)

@@ -1,0 +1,243 @@
+"""Explains a query-decomp race: where the time of the production query goes, and what each change buys."""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from .race import Race, Sample
+from .stats import Estimate, Samples, median
+from .text import interval, number, percent, table
+
+SEED_TOOK_MS = {"A": 19, "B": 192, "C_td": 1070, "C_hdr": 597, "D_td": 1199, "D_hdr": 712}
+"""Seed 000, table 4.2: averages of 15 samples on 8 cores."""
+SEED_SERIAL_MS = {"A": 135, "B": 310, "C_td": 1193, "C_hdr": 730, "D_td": 1323, "D_hdr": 845}
+SEED_MSEARCH_MS = {"A": 13, "B": 33, "C_td": 138, "C_hdr": 86, "D_td": 150, "D_hdr": 101}
+"""Seed 000, table 4.3."""
+INCLUDED = {
+    "A": "none (filter only)",
+    "B": "3 sums",
+    "C_td": "3 percentiles, t-digest",
+    "C_hdr": "3 percentiles, HDR",
+    "D_td": "3 sums, 3 percentiles t-digest (production)",
+    "D_hdr": "3 sums, 3 percentiles HDR",
+}
+AGREEMENT = 0.05
+"""Headline cells and the plan agree when their medians differ by no more than this, or their intervals overlap."""
+
+
+class Rounds:
+    """The plan's samples, paired by round.
+
+    :param samples: of one race; those of the plan are used.
+    """
+
+    def __init__(self, samples: Iterable[Sample]):
+        self._by_cell: dict[str, dict[int, Sample]] = {}
+        for sample in samples:
+            if sample.source == "plan":
+                self._by_cell.setdefault(sample.cell, {})[sample.block] = sample
+
+    def has(self, *cells: str) -> bool:
+        return all(cell in self._by_cell for cell in cells)
+
+    def of(self, formula: Callable[..., Samples], key: str, *cells: str) -> Estimate:
+        """The median over rounds of a formula of the cells' values, each round by itself.
+
+        :param formula: takes one array per cell, aligned by round.
+        :param key: which metadata to use, e.g. ``took_ms``.
+        """
+        common = sorted(set.intersection(*(set(self._by_cell[c]) for c in cells)))
+        values = [np.array([float(self._by_cell[c][r].meta[key]) for r in common]) for c in cells]
+        return median(formula(*values))
+
+    def one(self, key: str, cell: str) -> Estimate:
+        return self.of(lambda x: x, key, cell)
+
+
+def headline(race: Race, cell: str, key: str) -> Estimate | None:
+    """The median over all samples of a headline cell; None when the race has none."""
+    values = [float(s.meta[key]) for s in race.samples if s.source == "cell" and s.cell == cell]
+    return median(np.array(values)) if values else None
+
+
+def report(race: Race) -> str:
+    """The sections of the report, as Markdown. Sections whose cells the race left out are left out."""
+    rounds = Rounds(race.samples)
+    sections = [
+        _variants(race, rounds),
+        _attribution(rounds),
+        _transports(rounds),
+        _combined(rounds),
+        _agreement(race, rounds),
+        _accuracy(race),
+        _cpu(race),
+    ]
+    return "\n".join(s for s in sections if s)
+
+
+def _variants(race: Race, rounds: Rounds) -> str:
+    rows = []
+    for variant, included in INCLUDED.items():
+        if not rounds.has(f"{variant}-serial"):
+            continue
+        took = rounds.one("took_ms", f"{variant}-serial")
+        cells = headline(race, f"{variant}-serial", "took_ms")
+        rows.append(
+            [
+                variant,
+                included,
+                took.n,
+                number(took.value),
+                interval(took),
+                percent(took.cv),
+                f"{number(cells.value)} ({cells.n})" if cells else "–",
+                SEED_TOOK_MS[variant],
+            ]
+        )
+    if not rows:
+        return ""
+    head = ["variant", "aggregations", "n", "took ms", "95 % interval", "CV", "headline cells (n)", "seed"]
+    return "## Time by variant\n\n" + (
+        "Time that Elasticsearch reports (`took`) per coverage, summed over its serial searches: median over the "
+        "rounds of the plan.\n\n" + table(head, rows)
+    )
+
+
+def _attribution(rounds: Rounds) -> str:
+    if not rounds.has(*(f"{v}-serial" for v in ("A", "B", "C_td", "D_td"))):
+        return ""
+    parts: list[tuple[str, Callable[..., Samples], tuple[str, ...], float | None]] = [
+        ("filter and framework (A)", lambda d, a: a, ("A",), 19),
+        ("3 sums (B − A)", lambda d, a, b: b - a, ("A", "B"), 173),
+        ("3 percentiles, t-digest (C_td − A)", lambda d, a, c: c - a, ("A", "C_td"), 1051),
+        ("unexplained (D_td − B − C_td + A)", lambda d, a, b, c: d - b - c + a, ("A", "B", "C_td"), None),
+    ]
+    rows = []
+    for text, formula, variants, seed in parts:
+        cells = [f"{v}-serial" for v in ("D_td", *variants)]
+        cost = rounds.of(formula, "took_ms", *cells)
+        share = rounds.of(lambda d, *x, f=formula: f(d, *x) / d, "took_ms", *cells)
+        rows.append(
+            [text, number(cost.value), interval(cost), percent(share.value), interval(share, percent)]
+            + ([number(seed), percent(seed / SEED_TOOK_MS["D_td"])] if seed else ["–", "–"])
+        )
+    whole = rounds.one("took_ms", "D_td-serial")
+    rows.append(["whole: production (D_td)", number(whole.value), interval(whole), "100 %", "", "1,199", "100 %"])
+    if rounds.has("C_hdr-serial"):
+        hdr = rounds.of(lambda a, c: c - a, "took_ms", "A-serial", "C_hdr-serial")
+        rows.append(["instead: 3 percentiles, HDR (C_hdr − A)", number(hdr.value), interval(hdr), "", "", "578", ""])
+    head = ["component", "ms", "95 % interval", "share", "95 % interval", "seed ms", "seed share"]
+    return "## Where the production query's time goes\n\n" + (
+        "Subtracted within each round, then the median over rounds; shares are of the production query's `took`.\n\n"
+        + table(head, rows)
+    )
+
+
+def _transports(rounds: Rounds) -> str:
+    rows = []
+    for variant in INCLUDED:
+        cells = (f"{variant}-serial", f"{variant}-msearch")
+        if not rounds.has(*cells):
+            continue
+        serial, msearch = (rounds.one("wall_ms", cell) for cell in cells)
+        saved = rounds.of(lambda s, m: 1 - m / s, "wall_ms", *cells)
+        parallel = rounds.one("parallelism", cells[1])
+        seed = 1 - SEED_MSEARCH_MS[variant] / SEED_SERIAL_MS[variant]
+        rows.append(
+            [
+                variant,
+                f"{number(serial.value)} {interval(serial)}",
+                f"{number(msearch.value)} {interval(msearch)}",
+                saved.n,
+                percent(saved.value),
+                interval(saved, percent),
+                number(parallel.value),
+                percent(seed),
+            ]
+        )
+    if not rows:
+        return ""
+    head = ["variant", "serial ms", "msearch ms", "n", "saved", "95 % interval", "parallelism", "seed saved"]
+    return "## Serial against msearch\n\n" + (
+        "Wall time of a coverage at the client. Parallelism is `took` summed over the searches of an msearch, over its "
+        "wall time; it counts waiting for a core, too.\n\n" + table(head, rows)
+    )
+
+
+def _combined(rounds: Rounds) -> str:
+    steps = [("production", "D_td-serial", 1.0), ("by msearch", "D_td-msearch", 8.8)]
+    steps += [("HDR, serial", "D_hdr-serial", 1323 / 845), ("by msearch and HDR", "D_hdr-msearch", 13.1)]
+    steps = [s for s in steps if rounds.has("D_td-serial", s[1])]
+    if len(steps) < 2:
+        return ""
+    rows = []
+    for text, cell, seed in steps:
+        wall = rounds.one("wall_ms", cell)
+        speedup = rounds.of(lambda base, x: base / x, "wall_ms", "D_td-serial", cell)
+        rows.append(
+            [
+                f"{text} ({cell})",
+                number(wall.value),
+                speedup.n,
+                f"{number(speedup.value)} ×",
+                interval(speedup),
+                f"{number(seed)} ×",
+            ]
+        )
+    head = ["configuration", "wall ms", "n", "speed-up", "95 % interval", "seed"]
+    return "## What each change buys\n\n" + table(head, rows)
+
+
+def _agreement(race: Race, rounds: Rounds) -> str:
+    rows, apart = [], []
+    for cell in sorted({s.cell for s in race.samples if s.source == "cell"}):
+        cells = headline(race, cell, "wall_ms")
+        if not cells or not rounds.has(cell):
+            continue
+        plan = rounds.one("wall_ms", cell)
+        ratio = cells.value / plan.value
+        agrees = abs(ratio - 1) <= AGREEMENT or (cells.low <= plan.high and plan.low <= cells.high)
+        if not agrees:
+            apart.append(cell)
+        rows.append([cell, number(cells.value), number(plan.value), f"{ratio:.2f}", "yes" if agrees else "no"])
+    if not rows:
+        return ""
+    verdict = (
+        f"The headline cells and the plan agree in all {len(rows)} cells."
+        if not apart
+        else f"The headline cells and the plan differ in {len(apart)} of {len(rows)} cells: {', '.join(apart)}."
+    )
+    head = ["cell", "headline ms", "plan ms", "ratio", "agrees"]
+    return "## Headline cells against the plan\n\n" + (
+        f"{verdict} They agree when their median wall times differ by at most {percent(AGREEMENT)} or their intervals "
+        "overlap.\n\n" + table(head, rows)
+    )
+
+
+def _accuracy(race: Race) -> str:
+    rows = []
+    for variant in ("C_td", "C_hdr", "D_td", "D_hdr"):
+        errors = [s.meta["max_percentile_error"] for s in race.samples if s.meta["variant"] == variant]
+        if errors:
+            rows.append([variant, len(errors), f"{max(errors):.1e}"])
+    if not rows:
+        return ""
+    return "## Accuracy of the percentiles\n\n" + (
+        "Greatest relative error of p50 and p90 against the exact answers, over all nodes, fields and epochs.\n\n"
+        + table(["variant", "coverages checked", "greatest error"], rows)
+    )
+
+
+def _cpu(race: Race) -> str:
+    cells: dict[str, list[float]] = {}
+    for sample in race.samples:
+        if "target_cpu_ms" in sample.meta and sample.source == "cell":
+            in_pass = [s for s in race.samples if s.cell == sample.cell and s.block == sample.block]
+            count = sum(s.source == "cell" for s in in_pass)
+            cells.setdefault(sample.cell, []).append(sample.meta["target_cpu_ms"] / count)
+    rows = [[cell, len(v), number(float(np.median(v)))] for cell, v in sorted(cells.items())]
+    if not rows:
+        return ""
+    text = "CPU time of the target's nodes per coverage, over each pass of a headline cell. "
+    text += "It includes what the nodes do besides, up to a second of idling per pass.\n\n"
+    return "## Target CPU\n\n" + text + table(["cell", "passes", "CPU ms"], rows)

@@ -1,0 +1,145 @@
+"""Reads a race back from the Elasticsearch metrics store that Rally wrote it to."""
+
+import configparser
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import elasticsearch
+from elasticsearch import helpers
+
+
+class ReportError(Exception):
+    """A report that cannot be written; the message is for the person at the terminal."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One measured coverage.
+
+    :param source: ``cell`` for a headline cell, ``plan`` for a cell of the plan task.
+    :param at: when it started, in ms since the epoch.
+    :param block: the pass of a headline cell, the round of the plan.
+    :param meta: its metadata, as documented at :func:`cluster_metrics.coverage.judge`.
+    """
+
+    source: str
+    at: int
+    cell: str
+    block: int
+    meta: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Race:
+    """A race of this track.
+
+    :param document: its document in ``rally-races-*``.
+    :param samples: the normal samples of its headline cells and of its plan, failed ones left out.
+    :param failed: samples that failed, by cell.
+    :param rounds: metadata of each round of the plan.
+    :param parameters: the track parameters as resolved.
+    :param target: version, JVM, cores and heap of each node of the target.
+    :param index: documents, segments and store size of the index.
+    """
+
+    document: dict[str, Any]
+    samples: list[Sample]
+    failed: dict[str, int]
+    rounds: list[dict[str, Any]]
+    parameters: dict[str, Any] = field(default_factory=dict)
+    target: list[dict[str, Any]] = field(default_factory=list)
+    index: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        return self.document["race-id"]
+
+
+def connect(ini: Path) -> elasticsearch.Elasticsearch:
+    """A client of the metrics store that a ``rally.ini`` names.
+
+    :raises ReportError: when the file names no Elasticsearch metrics store.
+    """
+    config = configparser.ConfigParser(interpolation=None)
+    config.read(ini)
+    reporting = dict(config["reporting"]) if config.has_section("reporting") else {}
+    if reporting.get("datastore.type") != "elasticsearch":
+        raise ReportError(f"[{ini}] names no metrics store; set datastore.type = elasticsearch as in rally.ini.example")
+    secure = reporting.get("datastore.secure", "False").lower() in ("true", "yes", "1")
+    options: dict[str, Any] = {}
+    if secure:
+        options["verify_certs"] = reporting.get("datastore.ssl.verification_mode", "full") != "none"
+        if authorities := reporting.get("datastore.ssl.certificate_authorities"):
+            options["ca_certs"] = os.path.expanduser(authorities)
+    if user := reporting.get("datastore.user"):
+        options["basic_auth"] = (user, reporting.get("datastore.password", ""))
+    elif key := reporting.get("datastore.api_key"):
+        options["api_key"] = key
+    scheme = "https" if secure else "http"
+    url = f"{scheme}://{reporting['datastore.host']}:{reporting['datastore.port']}"
+    return elasticsearch.Elasticsearch(url, request_timeout=60, **options)
+
+
+def _find(store: elasticsearch.Elasticsearch, race: str) -> dict[str, Any]:
+    store.indices.refresh(index="rally-*", allow_no_indices=True)
+    query = {"match_all": {}} if race == "last" else {"term": {"race-id": race}}
+    sort = [{"race-timestamp": {"order": "desc", "unmapped_type": "date"}}]
+    hits = store.search(index="rally-races-*", query=query, sort=sort, size=1, allow_no_indices=True)["hits"]["hits"]
+    if not hits:
+        raise ReportError("the metrics store holds no race" if race == "last" else f"no race [{race}] in the store")
+    return hits[0]["_source"]
+
+
+def load(store: elasticsearch.Elasticsearch, race: str) -> Race:
+    """Reads a race.
+
+    :param race: its id, or ``last``.
+    :raises ReportError: when it is not there, or has no samples of this track.
+    """
+    try:
+        document = _find(store, race)
+        query = {
+            "bool": {
+                "filter": [
+                    {"term": {"race-id": document["race-id"]}},
+                    {"term": {"name": "service_time"}},
+                    {"term": {"sample-type": "normal"}},
+                    {"terms": {"operation-type": ["query-cell", "coverage", "query-plan", "check-index"]}},
+                ]
+            }
+        }
+        hits = [h["_source"] for h in helpers.scan(store, index="rally-metrics-*", query={"query": query})]
+    except elasticsearch.ApiError as e:
+        raise ReportError(f"the metrics store answers with an error: {e.message}") from None
+    except elasticsearch.TransportError as e:
+        raise ReportError(f"the metrics store is out of reach: {str(e).splitlines()[0]}") from None
+    if not hits:
+        raise ReportError(f"race [{document['race-id']}] has no samples of this track, or was not finished")
+    samples: list[Sample] = []
+    rounds: list[dict[str, Any]] = []
+    failed: dict[str, int] = {}
+    check: dict[str, Any] = {}
+    for hit in sorted(hits, key=lambda h: h["@timestamp"]):
+        meta, kind = hit["meta"], hit["operation-type"]
+        if kind == "check-index":
+            check = meta
+        elif kind == "query-plan":
+            rounds.append(meta)
+        elif not meta["success"]:
+            failed[hit["operation"]] = failed.get(hit["operation"], 0) + 1
+        else:
+            source = "cell" if kind == "query-cell" else "plan"
+            block = meta["pass" if source == "cell" else "round"]
+            samples.append(Sample(source, hit["@timestamp"], hit["operation"], block, meta))
+    return Race(
+        document,
+        samples,
+        failed,
+        rounds,
+        json.loads(check.get("parameters", "{}")),
+        json.loads(check.get("target", "[]")),
+        {k: check[k] for k in ("docs", "segments", "store_bytes") if k in check},
+    )
