@@ -96,7 +96,11 @@ PARAMETERS = {
             10_000,
         ),
         Parameter(
-            "warmup_iterations", "coverages", "Coverages of each cell before its first pass, not counted.", 0, 1000
+            "warmup_iterations",
+            "coverages",
+            "Coverages of each cell before its first pass, and rounds before those of the plan, that are not counted.",
+            0,
+            1000,
         ),
         Parameter("passes", "passes", "Passes over all cells, each in an order of its own.", 1, 100),
         Parameter("rounds", "rounds", "Rounds of the plan task, each visiting every cell once.", 1, 10_000),
