@@ -67,12 +67,13 @@ class Cluster:
 class Launcher:
     """Keeps embedded clusters below a folder.
 
+    :param downloads: folder for what is fetched from the Java registry.
     :param work: the folder. Started by root, nodes run as the user ``nobody``; where that user cannot enter ``work``,
         everything stands in a folder below ``/var/tmp`` and ``work/elasticsearch`` is a link to it.
     """
 
-    def __init__(self, work: Path):
-        self.downloads = work / "downloads"
+    def __init__(self, work: Path, downloads: Path):
+        self.downloads = downloads
         self.run_as = _unprivileged_user()
         work.mkdir(parents=True, exist_ok=True)
         self.root = self._root(work)

@@ -115,9 +115,10 @@ def race() -> int:
     rally.check_folder_name()
     rally.check_no_other_rally()
     rally.write_configuration(Store("http://127.0.0.1"))
+    rally.check_data_folder()
     rally.check_track(challenge, params)
     race_id = variable("RACE_ID", str(uuid.uuid4()))
-    launcher = Launcher(rally.WORK)
+    launcher = Launcher(rally.WORK, rally.DOWNLOADS)
     with metrics_store(launcher) as store, target_hosts(launcher) as hosts:
         check_target(hosts)
         rally.write_configuration(store)
@@ -146,7 +147,7 @@ def race() -> int:
 
 
 def report() -> int:
-    launcher = Launcher(rally.WORK)
+    launcher = Launcher(rally.WORK, rally.DOWNLOADS)
     with metrics_store(launcher) as store:
         rally.write_configuration(store)
         write_report(rally.INI, variable("RACE", "last"), rally.WORK / "reports")
@@ -154,7 +155,7 @@ def report() -> int:
 
 
 def up() -> int:
-    launcher = Launcher(rally.WORK)
+    launcher = Launcher(rally.WORK, rally.DOWNLOADS)
     for name, start in ((TARGET, start_target), (STORE, start_store)):
         running = launcher.running(name) or start(launcher, True)
         print(f"the {name} is Elasticsearch {running.version} at {', '.join(running.hosts)}", flush=True)
@@ -162,7 +163,7 @@ def up() -> int:
 
 
 def down() -> int:
-    launcher = Launcher(rally.WORK)
+    launcher = Launcher(rally.WORK, rally.DOWNLOADS)
     for name in (TARGET, STORE):
         print(f"the {name} is stopped" if launcher.stop(name) else f"the {name} was not running", flush=True)
     return 0

@@ -7,14 +7,20 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import psutil
 
+from cluster_metrics.corpus import NAME
+
 TRACK = Path(__file__).resolve().parents[2]
-WORK = TRACK / "_work"
+WORK = Path(os.environ.get("WORK") or TRACK / "_work").resolve()
+DOWNLOADS = TRACK / "_work" / "downloads"
 RALLY_HOME = WORK / "rally"
 INI = RALLY_HOME / ".rally" / "rally.ini"
 MARK = "CLUSTER_METRICS_RACE"
@@ -96,14 +102,28 @@ def check_folder_name() -> None:
 
 
 def check_no_other_rally() -> None:
-    """Rally allows one race per machine.
+    """Rally allows one race per machine. What a killed race of ours left behind is ended first.
 
     :raises RaceError: when another one runs.
     """
+    end_processes(lambda mark: not psutil.pid_exists(int(mark)))
     for process in psutil.process_iter(["pid", "name", "cmdline"]):
         name, command = process.info["name"] or "", process.info["cmdline"] or []
         if name.startswith("esrally") or any(Path(c).name == "esrally" for c in command[:2]):
             raise RaceError(f"Rally runs already (process {process.info['pid']}) and allows one race per machine")
+
+
+def check_data_folder() -> None:
+    """The folder that corpora are generated in.
+
+    :raises RaceError: when it cannot be written.
+    """
+    folder = INI.parent / "benchmarks" / "data" / NAME
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as e:
+        raise RaceError(f"cannot write the corpus to [{folder}]: {e.strerror}") from None
 
 
 def check_track(challenge: str, track_params: str) -> None:
@@ -123,19 +143,35 @@ def check_track(challenge: str, track_params: str) -> None:
 def run(command: list[str]) -> int:
     """Runs Rally and returns its exit code; however this ends, none of Rally's processes stays behind."""
     env = environment()
-    process = subprocess.Popen(command, env=env)
+    piped = not sys.stdout.isatty()
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE if piped else None, text=True)
+    copier = threading.Thread(target=_copy_without_repeats, args=(process.stdout,), daemon=True)
+    if piped:
+        copier.start()
     try:
         return process.wait()
     finally:
-        end_processes(env[MARK])
+        end_processes(lambda mark: mark == env[MARK])
+        if piped:
+            copier.join(timeout=5)
 
 
-def end_processes(mark: str) -> None:
-    """Ends all processes that were started with our mark in their environment."""
+def _copy_without_repeats(lines: Iterable[str]) -> None:
+    """Rally repeats its line of progress every second; in a pipe one of a kind will do."""
+    last = None
+    for line in lines:
+        if line != last:
+            print(line, end="", flush=True)
+        last = line
+
+
+def end_processes(ours_by_mark: Callable[[str], bool]) -> None:
+    """Ends all processes with our mark, the id of the process that started them, in their environment."""
     ours = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.pid != os.getpid() and process.environ().get(MARK) == mark:
+            mark = process.environ().get(MARK)
+            if mark and process.pid != os.getpid() and ours_by_mark(mark):
                 ours.append(process)
     for process in ours:
         with contextlib.suppress(psutil.Error):
