@@ -1,0 +1,73 @@
+"""Real nodes and a real Rally for the tests below. They keep to a work folder of their own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+
+from _tools.elasticsearch.nodes import Launcher
+
+ROOT = Path(__file__).parents[2]
+WORK = ROOT / "_work" / "test"
+DOWNLOADS = ROOT / "_work" / "downloads"
+ESRALLY = str(Path(sys.executable).with_name("esrally"))
+VARIABLES = "CHALLENGE PARAMS TEST_MODE ES_VERSION NODES HEAP TAGS HOSTS CLIENT_OPTIONS STORE RACE_ID RALLY_ARGS RACE"
+
+
+def make(target, timeout=900, **variables):
+    """Runs a make target as a user would, with its output piped."""
+    env = {k: v for k, v in os.environ.items() if k not in VARIABLES.split()} | {"WORK": str(WORK)}
+    command = ["make", "--no-print-directory", target, *(f"{k}={v}" for k, v in variables.items())]
+    return subprocess.run(
+        command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout
+    )
+
+
+def leftovers():
+    """Command lines of nodes and Rally processes that still run from the tests' work folder."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            text = " ".join(process.cmdline())
+            if process.status() != psutil.STATUS_ZOMBIE and (
+                str(WORK.resolve()) in text and "java" in text or process.environ().get("RALLY_HOME") == f"{WORK}/rally"
+            ):
+                found.append(text)
+        except psutil.Error:
+            pass
+    return found
+
+
+@pytest.fixture
+def launcher():
+    return Launcher(WORK, DOWNLOADS)
+
+
+@pytest.fixture(scope="session")
+def loaded():
+    """Target and metrics store, kept up by ``make up``, after one race in test mode that loaded the index."""
+    assert make("up").returncode == 0
+    launcher = Launcher(WORK, DOWNLOADS)
+    race = make("race", TEST_MODE=1, RACE_ID="first", TAGS="intention:test,run:1", PARAMS="warmup_iterations:1")
+    assert race.returncode == 0, race.stdout[-5000:]
+    yield {
+        "target": launcher.running("target").url,
+        "store": launcher.running("metrics-store").url,
+        "output": race.stdout,
+    }
+    make("down")
+
+
+@pytest.fixture
+def search(loaded):
+    def search(index, body):
+        requests.post(f"{loaded['store']}/{index}/_refresh", timeout=30).raise_for_status()
+        response = requests.post(f"{loaded['store']}/{index}/_search", json=body, timeout=30)
+        response.raise_for_status()
+        return response.json()
+
+    return search

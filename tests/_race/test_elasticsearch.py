@@ -1,0 +1,80 @@
+"""The embedded Elasticsearch: versions, several nodes, and what it says when it cannot start."""
+
+import os
+import shutil
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+import requests
+from conftest import DOWNLOADS, leftovers
+
+from _tools.elasticsearch.nodes import Launcher, NodeError
+
+
+@pytest.mark.parametrize("version", ["8.16.0", "8.19.4"])
+def test_other_versions_start_answer_and_stop(launcher, version):
+    cluster = launcher.start("versions", version, port=9300, data=launcher.root / f"versions-{version}")
+    try:
+        info = requests.get(cluster.url, timeout=10)
+        assert info.headers["x-elastic-product"] == "Elasticsearch"
+        assert info.json()["version"]["number"] == version
+        assert requests.head(cluster.url, timeout=10).status_code == 200
+    finally:
+        assert launcher.stop("versions")
+    assert launcher.running("versions") is None
+    with pytest.raises(requests.ConnectionError):
+        requests.get(cluster.url, timeout=10)
+
+
+def test_three_nodes_form_a_green_cluster_and_free_ports_are_chosen(launcher):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        cluster = launcher.start("three", nodes=3, heap="512m", port=port)
+        try:
+            assert port not in cluster.http_ports
+            assert len(set(cluster.http_ports)) == 3
+            health = requests.get(f"{cluster.url}/_cluster/health", timeout=10).json()
+            assert (health["status"], health["number_of_nodes"]) == ("green", 3)
+            nodes = requests.get(f"{cluster.url}/_nodes/jvm", timeout=10).json()["nodes"].values()
+            assert {n["jvm"]["mem"]["heap_max_in_bytes"] for n in nodes} == {512 << 20}
+        finally:
+            launcher.stop("three")
+
+
+def test_a_fixed_port_in_use(launcher):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(NodeError, match=f"^port {port} is in use$"):
+            launcher.start("busy", port=port, port_is_fixed=True)
+
+
+def test_a_node_that_dies_at_start_shows_the_end_of_its_log(launcher):
+    with pytest.raises(NodeError, match=r"(?s)node dead-1 ended at start.*unknown setting \[no.such.setting\]"):
+        launcher.start("dead", settings={"no.such.setting": "1"})
+    assert launcher.running("dead") is None
+    assert not [text for text in leftovers() if "dead-1" in text]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts nodes as another user")
+def test_a_clone_below_a_folder_that_nobody_cannot_enter(tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    launcher = Launcher(closed / "_work", DOWNLOADS)
+    try:
+        assert launcher.root != closed / "_work" / "elasticsearch"
+        assert (closed / "_work" / "elasticsearch").resolve() == launcher.root
+        cluster = launcher.start("closed", port=9300)
+        assert requests.get(cluster.url, timeout=10).ok
+        assert cluster.processes()[0].username() == "nobody"
+        launcher.stop("closed")
+        assert stat.S_IMODE(closed.stat().st_mode) == 0o700
+    finally:
+        launcher.stop("closed")
+        if launcher.root.is_relative_to(Path("/var/tmp")):
+            shutil.rmtree(launcher.root)

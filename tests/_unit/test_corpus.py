@@ -1,0 +1,222 @@
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster_metrics import corpus as corpora
+from cluster_metrics.corpus import (
+    FIELDS,
+    Corpus,
+    CorpusError,
+    answers_file,
+    generate_epoch,
+    is_complete,
+    load_answers,
+    rows,
+)
+
+ROOT = Path(__file__).parents[2]
+# the bytes are part of the contract: they must not change with the Python version, the host or a refactoring
+EPOCH_1_SHA256 = "dd7ea767fc32872f4889c36574c4d520640bb455bcdc674f571301ed8ec44594"
+SMALL = Corpus(nodes=3, tasks=5, rows_per_epoch=101, epochs=2, seed=7)
+
+small_corpora = st.builds(
+    Corpus,
+    nodes=st.integers(1, 12),
+    tasks=st.integers(1, 12),
+    rows_per_epoch=st.integers(1, 500),
+    epochs=st.integers(1, 12),
+    seed=st.integers(0, 2**63 - 1),
+)
+
+
+def decoded(corpus, epoch):
+    return [json.loads(line) for line in b"".join(rows(corpus, epoch)).splitlines()]
+
+
+def test_default_epoch_has_the_recorded_bytes():
+    digest = hashlib.sha256()
+    for block in rows(Corpus(), 1):
+        digest.update(block)
+    assert digest.hexdigest() == EPOCH_1_SHA256
+
+
+@settings(max_examples=50, deadline=None)
+@given(small_corpora, st.integers(1, 1200))
+def test_rows_are_what_the_parameters_say(corpus, epoch):
+    data = b"".join(rows(corpus, epoch))
+    lines = data.splitlines(keepends=True)
+    assert len(data) == corpus.epoch_bytes(epoch)
+    assert len(lines) == corpus.rows_per_epoch
+    assert {len(line) for line in lines} == {corpus.row_bytes(epoch)}
+    for i, line in enumerate(lines):
+        row = json.loads(line)
+        assert list(row) == ["epoch", "node", "task", *FIELDS]
+        assert row["epoch"] == epoch
+        assert row["node"] == f"N{i % corpus.nodes + 1:03d}"
+        assert row["task"] == f"T{i // corpus.nodes % corpus.tasks + 1:03d}"
+        assert 0 < row["cpu"] < 100
+        assert 0 < row["mem"] < 100
+        assert row["net"] > 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(small_corpora)
+def test_another_seed_or_epoch_gives_other_values(corpus):
+    other = Corpus(corpus.nodes, corpus.tasks, 100, corpus.epochs, corpus.seed ^ 1)
+    same = Corpus(corpus.nodes, corpus.tasks, 100, corpus.epochs, corpus.seed)
+    values = [[row["cpu"] for row in decoded(c, e)] for c, e in ((same, 1), (other, 1), (same, 2))]
+    assert values[0] != values[1]
+    assert values[0] != values[2]
+
+
+def test_values_look_like_a_clusters():
+    data = decoded(Corpus(rows_per_epoch=200_000), 1)
+    for field in FIELDS:
+        assert len({row[field] for row in data}) > 5_000
+    levels = [np.mean([r["cpu"] for r in data[node::30]]) for node in range(30)]
+    assert max(levels) - min(levels) > 20, "nodes have no character of their own"
+    net = np.array([row["net"] for row in data[::30]])
+    assert net.max() > 100 * np.median(net), "net has no heavy tail"
+
+
+@settings(max_examples=30, deadline=None)
+@given(small_corpora)
+def test_answers_equal_those_computed_from_the_rows(tmp_path_factory, corpus):
+    folder = tmp_path_factory.mktemp("corpus")
+    answers = load_answers(generate_epoch(corpus, 1, folder))
+    data = decoded(corpus, 1)
+    for node, fields in answers.items():
+        for field, answer in fields.items():
+            values = np.array([row[field] for row in data if row["node"] == node])
+            assert answer["count"] == len(values)
+            if not len(values):
+                continue
+            assert answer["sum"] == pytest.approx(values.sum(), rel=1e-12)
+            assert (answer["min"], answer["max"]) == (values.min(), values.max())
+            for percent, (exact, one_below, one_above, below, above) in answer["percentiles"].items():
+                assert exact == pytest.approx(np.percentile(values, float(percent)), rel=1e-12)
+                assert below <= one_below <= exact <= one_above <= above
+
+
+def test_any_number_of_processes_gives_the_same_files(tmp_path):
+    digests = []
+    for processes in ("1", "3"):
+        out = tmp_path / processes
+        command = [sys.executable, "generate_corpus.py", "--out", str(out), "--processes", processes]
+        subprocess.run([*command, "--rows-per-epoch", "20000", "--epochs", "3"], cwd=ROOT, check=True)
+        files = sorted(p.relative_to(out) for p in out.rglob("*") if p.is_file())
+        assert len(files) == 6
+        digests.append({f: hashlib.sha256((out / f).read_bytes()).hexdigest() for f in files})
+    assert digests[0] == digests[1]
+
+
+def test_a_damaged_epoch_is_made_anew(tmp_path):
+    path = generate_epoch(SMALL, 1, tmp_path)
+    whole = path.read_bytes()
+    for damage in (whole[:-1], whole[:-2] + b" \n", b""):
+        path.write_bytes(damage)
+        assert not is_complete(SMALL, 1, tmp_path)
+        assert generate_epoch(SMALL, 1, tmp_path).read_bytes() == whole
+    answers_file(path).unlink()
+    assert not is_complete(SMALL, 1, tmp_path)
+    generate_epoch(SMALL, 1, tmp_path)
+    assert is_complete(SMALL, 1, tmp_path)
+
+
+def test_a_whole_epoch_is_not_written_again(tmp_path):
+    path = generate_epoch(SMALL, 1, tmp_path)
+    before = path.stat().st_mtime_ns
+    generate_epoch(SMALL, 1, tmp_path)
+    assert path.stat().st_mtime_ns == before
+
+
+def test_a_killed_run_leaves_nothing_that_looks_whole_and_is_resumed(tmp_path):
+    killed = (
+        "import os, pathlib\n"
+        "from cluster_metrics.corpus import Corpus, generate_epoch\n"
+        "import cluster_metrics.corpus as c\n"
+        "made = c._write_rows\n"
+        "def dying(*a):\n"
+        "    yield next(made(*a))\n"
+        "    os.kill(os.getpid(), 9)\n"
+        f"generate_epoch({SMALL!r}, 1, pathlib.Path({str(tmp_path)!r}))\n"
+        "c._write_rows = dying\n"
+        f"generate_epoch({SMALL!r}, 2, pathlib.Path({str(tmp_path)!r}))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", killed], cwd=ROOT, check=False).returncode == -9
+    assert list(tmp_path.rglob("*.part")), "the run was not killed in the middle"
+    assert [is_complete(SMALL, epoch, tmp_path) for epoch in (1, 2)] == [True, False]
+    kept = (tmp_path / SMALL.file_name(1)).stat().st_mtime_ns
+    for epoch in (1, 2):
+        generate_epoch(SMALL, epoch, tmp_path)
+    assert is_complete(SMALL, 2, tmp_path)
+    assert not list(tmp_path.rglob("*.part"))
+    assert (tmp_path / SMALL.file_name(1)).stat().st_mtime_ns == kept
+
+
+def test_disk_too_small(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpora.shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
+    with pytest.raises(CorpusError, match=r"needs 8,\d+ bytes .* free are 10$"):
+        generate_epoch(SMALL, 1, tmp_path)
+    assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+
+
+def test_write_error_in_the_middle(tmp_path):
+    limited = (
+        "import resource, signal, pathlib\n"
+        "from cluster_metrics.corpus import Corpus, generate_epoch\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        f"generate_epoch({SMALL!r}, 1, pathlib.Path({str(tmp_path)!r}))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", limited], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "CorpusError: cannot write corpus epoch 1" in result.stderr
+    assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_folder_not_writable(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(CorpusError, match="Permission denied"):
+        generate_epoch(SMALL, 1, tmp_path)
+
+
+def test_folder_that_is_a_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CorpusError, match=r"cannot write corpus epoch 1 to .*: Not a directory"):
+        generate_epoch(SMALL, 1, tmp_path / "file")
+
+
+def test_memory_stays_below_200_mb_at_full_size(tmp_path):
+    code = (
+        "import pathlib\n"
+        "from cluster_metrics.corpus import Corpus, generate_epoch\n"
+        f"generate_epoch(Corpus(), 1, pathlib.Path({str(tmp_path)!r}))\n"
+        "print(pathlib.Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert int(result.stdout) * 1024 < 200e6
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--nodes", "0"], "nodes is [0], allowed is an integer from 1 to 999"),
+        (["--nodes", "999", "--tasks", "999"], "nodes times tasks are [998,001], allowed is up to 200,000"),
+        (["--processes", "0"], "processes is [0], allowed is an integer from 1"),
+    ],
+)
+def test_command_line_refuses_bad_input(tmp_path, options, message):
+    command = [sys.executable, "generate_corpus.py", "--out", str(tmp_path), *options]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stderr == f"[ERROR] {message}\n"

@@ -1,0 +1,90 @@
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cluster_metrics.corpus import NAME, Corpus
+from cluster_metrics.coverage import CellParams, PlanParams, shuffled
+from cluster_metrics.experiment import _lay_out_passes
+
+ROOT = Path(__file__).parents[2]
+
+
+def task(name, kind="query-cell"):
+    return SimpleNamespace(
+        name=name, operation=SimpleNamespace(type=kind, params={}), warmup_iterations=5, iterations=5
+    )
+
+
+SCHEDULE = [task("load", "bulk"), *(task(f"cell-{i}") for i in range(6)), task("plan", "query-plan")]
+
+
+def test_each_pass_has_every_cell_once_between_the_other_tasks():
+    schedule = _lay_out_passes(SCHEDULE, seed=42, passes=3)
+    assert [schedule[0].name, schedule[-1].name] == ["load", "plan"]
+    orders = [[t.name for t in schedule[1 + 6 * p : 7 + 6 * p]] for p in range(3)]
+    assert all(sorted(order) == [f"cell-{i}" for i in range(6)] for order in orders)
+    assert len({tuple(order) for order in orders}) == 3
+
+
+def test_only_the_first_copy_warms_up_and_is_reported():
+    cells = [t for t in _lay_out_passes(SCHEDULE, seed=42, passes=3) if t.operation.type == "query-cell"]
+    for cell in cells:
+        first = cell.operation.params["pass"] == 1
+        assert cell.warmup_iterations == cell.operation.params["warmup-iterations"] == (5 if first else 0)
+        assert cell.operation.params.get("include-in-reporting", True) is first
+
+
+def test_another_seed_gives_another_order():
+    orders = [[t.name for t in _lay_out_passes(SCHEDULE, seed, 1)] for seed in (1, 2)]
+    assert orders[0] != orders[1]
+
+
+def test_order_depends_on_nothing_but_the_key():
+    code = "from cluster_metrics.coverage import shuffled; print(shuffled(list('abcdefgh'), 42, 'pass', 1))"
+    outputs = set()
+    for hash_seed in ("1", "2"):
+        env = {"PYTHONHASHSEED": hash_seed}
+        command = [sys.executable, "-c", code]
+        outputs.add(subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True).stdout)
+    assert outputs == {f"{shuffled(list('abcdefgh'), 42, 'pass', 1)}\n"}
+
+
+@pytest.fixture
+def track(tmp_path):
+    from dataclasses import asdict
+
+    from cluster_metrics.corpus import generate_epoch
+
+    corpus = Corpus(nodes=2, tasks=2, rows_per_epoch=10, epochs=3)
+    documents = [
+        SimpleNamespace(document_file=str(generate_epoch(corpus, e, tmp_path)), meta_data={"epoch": e})
+        for e in range(1, 4)
+    ]
+    return SimpleNamespace(corpora=[SimpleNamespace(name=NAME, meta_data=asdict(corpus), documents=documents)])
+
+
+def test_a_cell_visits_each_epoch_once_and_marks_its_first_and_last_sample(track):
+    params = {"variant": "D_td", "transport": "serial", "seed": 42, "max-concurrent-searches": 0}
+    source = CellParams(track, params | {"pass": 1, "warmup-iterations": 2, "iterations": 3})
+    calls = [source.params() for _ in range(5)]
+    assert sorted(c["epoch"] for c in calls[2:]) == [1, 2, 3]
+    assert [c["first"] for c in calls] == [False, False, True, False, False]
+    assert [c["last"] for c in calls] == [False, False, False, False, True]
+
+
+def test_a_round_visits_every_cell_once_about_one_epoch(track):
+    params = {"variants": ["A", "D_td"], "transports": ["serial", "msearch"], "seed": 42, "warmup-iterations": 1}
+    source = PlanParams(track, params | {"max-concurrent-searches": 0})
+    rounds = [source.params() for _ in range(7)]
+    assert [r["round"] for r in rounds] == list(range(7))
+    orders = set()
+    for r in rounds:
+        cells = [(c["variant"], c["transport"]) for c in r["coverages"]]
+        assert sorted(cells) == sorted((v, t) for v in ("A", "D_td") for t in ("serial", "msearch"))
+        assert len({c["epoch"] for c in r["coverages"]}) == 1
+        orders.add(tuple(cells))
+    assert len(orders) > 1
+    assert {r["coverages"][0]["epoch"] for r in rounds[1:4]} == {1, 2, 3}

@@ -1,0 +1,73 @@
+import re
+from pathlib import Path
+
+import jinja2
+import pytest
+from esrally import exceptions
+
+from cluster_metrics.parameters import PARAMETERS, check
+
+ROOT = Path(__file__).parents[2]
+
+
+def defaults():
+    """The defaults as track.json resolves them."""
+    source = (ROOT / "track.json").read_text()
+    setting = re.search(r"{% set p = .*? %}", source, re.DOTALL).group()
+    return jinja2.Environment().from_string(setting).make_module().p
+
+
+def readme_rows():
+    rows = re.findall(r"^\| `(\w+)` *\| ([^|]*?) *\| ([^|]*?) *\| ([^|]*?) *\| ([^|]*?) *\|$", README, re.MULTILINE)
+    return {name: tuple(rest) for name, *rest in rows}
+
+
+README = (ROOT / "README.md").read_text()
+
+
+def test_templates_and_table_have_the_same_parameters():
+    assert list(defaults()) == list(PARAMETERS)
+
+
+def test_defaults_are_allowed():
+    assert check(defaults()) == defaults()
+
+
+def test_readme_documents_every_parameter_as_it_is():
+    def form(value):
+        return ", ".join(value) if isinstance(value, list) else str(value).lower() if isinstance(value, bool) else value
+
+    expected = {name: (str(form(defaults()[name])), p.unit or "–", p.allowed, p.text) for name, p in PARAMETERS.items()}
+    assert readme_rows() == expected
+
+
+@pytest.mark.parametrize(
+    "name, value, allowed",
+    [
+        ("nodes", 0, "an integer from 1 to 999"),
+        ("nodes", "30", "an integer from 1 to 999"),
+        ("nodes", 2.5, "an integer from 1 to 999"),
+        ("nodes", True, "an integer from 1 to 999"),
+        ("bulk_size", 0, "an integer from 1 to 1,000,000"),
+        ("cluster_health", "red", "green or yellow"),
+        ("delete_foreign_index", "yes", "true or false"),
+        ("transports", ["serial", "carrier-pigeon"], "a list of serial, msearch"),
+        ("transports", [], "a list of serial, msearch"),
+        ("transports", ["serial", "serial"], "a list of serial, msearch"),
+        ("variants", "D", "a list of A, B, C_td, C_hdr, D_td, D_hdr"),
+        ("variants", 3, "a list of A, B, C_td, C_hdr, D_td, D_hdr"),
+    ],
+)
+def test_a_value_that_is_not_allowed_gets_one_clear_line(name, value, allowed):
+    with pytest.raises(exceptions.TrackConfigError) as e:
+        check(defaults() | {name: value})
+    assert str(e.value) == f"track parameter [{name}] is [{value}], allowed is {allowed}"
+
+
+def test_a_single_choice_may_be_given_without_a_list():
+    assert check(defaults() | {"variants": "D_td"})["variants"] == ["D_td"]
+
+
+def test_nodes_and_tasks_are_limited_together():
+    with pytest.raises(exceptions.TrackConfigError, match="nodes times tasks"):
+        check(defaults() | {"nodes": 999, "tasks": 999})

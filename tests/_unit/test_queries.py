@@ -1,0 +1,58 @@
+import json
+
+import pytest
+
+from cluster_metrics.queries import TRANSPORTS, VARIANTS, body, coverage_requests
+
+# section 1 of the report that this track came from, to the letter
+PRODUCTION = """
+{
+  "size": 0,
+  "query": {"bool": {"filter": [{"term": {"node": "N007"}}, {"term": {"epoch": 3}}]}},
+  "aggs": {
+    "cpu_pct": {"percentiles": {"field": "cpu", "percents": [0, 50, 90, 100]}},
+    "mem_pct": {"percentiles": {"field": "mem", "percents": [0, 50, 90, 100]}},
+    "net_pct": {"percentiles": {"field": "net", "percents": [0, 50, 90, 100]}},
+    "cpu_sum": {"sum": {"field": "cpu"}},
+    "mem_sum": {"sum": {"field": "mem"}},
+    "net_sum": {"sum": {"field": "net"}}
+  }
+}
+"""
+
+
+def test_d_td_is_the_production_query():
+    assert json.dumps(body(VARIANTS["D_td"], "N007", 3)) == json.dumps(json.loads(PRODUCTION))
+
+
+def test_variants_are_the_production_query_and_its_parts():
+    names = {name: set(body(variant, "N001", 1).get("aggs", {})) for name, variant in VARIANTS.items()}
+    sums, percentiles = {"cpu_sum", "mem_sum", "net_sum"}, {"cpu_pct", "mem_pct", "net_pct"}
+    assert names == {
+        "A": set(),
+        "B": sums,
+        "C_td": percentiles,
+        "C_hdr": percentiles,
+        "D_td": sums | percentiles,
+        "D_hdr": sums | percentiles,
+    }
+    for name in ("C_hdr", "D_hdr"):
+        hdr = body(VARIANTS[name], "N001", 1)["aggs"]["cpu_pct"]["percentiles"]["hdr"]
+        assert hdr == {"number_of_significant_value_digits": 3}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_coverage_asks_each_node_once_and_never_the_cache(transport):
+    nodes = ["N001", "N002", "N003"]
+    requests = coverage_requests(VARIANTS["D_td"], transport, nodes, 2, 5 if transport == "msearch" else 0)
+    if transport == "serial":
+        assert all("request_cache=false" in r.path for r in requests)
+        bodies = [json.loads(r.body) for r in requests]
+    else:
+        (request,) = requests
+        assert request.path == "/_msearch?max_concurrent_searches=5"
+        assert request.body.endswith(b"\n")
+        lines = [json.loads(line) for line in request.body.splitlines()]
+        assert all(header["request_cache"] is False for header in lines[0::2])
+        bodies = lines[1::2]
+    assert bodies == [body(VARIANTS["D_td"], node, 2) for node in nodes]
