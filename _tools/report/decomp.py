@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from .race import Race, Sample
+from .section import Section, Sheet
 from .stats import Estimate, Samples, median
-from .text import interval, number, percent, table
+from .text import interval, number, percent, started, table
 
 SEED_TOOK_MS = {"A": 19, "B": 192, "C_td": 1070, "C_hdr": 597, "D_td": 1199, "D_hdr": 712}
 """Seed 000, table 4.2: averages of 15 samples on 8 cores."""
@@ -25,6 +26,26 @@ AGREEMENT = 0.05
 """Headline cells and the plan agree when their medians differ by no more than this, or their intervals overlap."""
 
 
+COLUMNS = (
+    "pass",
+    "round",
+    "variant",
+    "transport",
+    "epoch",
+    "searches",
+    "took_ms",
+    "wall_ms",
+    "parallelism",
+    "request_bytes",
+    "response_bytes",
+    "docs_matched",
+    "segments",
+    "max_percentile_error",
+    "target_cpu_ms",
+)
+"""Columns of ``es_profile_decomp.csv`` after its source (``cell`` or ``plan``) and start (UTC): the metadata."""
+
+
 class Rounds:
     """The plan's samples, paired by round.
 
@@ -34,8 +55,8 @@ class Rounds:
     def __init__(self, samples: Iterable[Sample]):
         self._by_cell: dict[str, dict[int, Sample]] = {}
         for sample in samples:
-            if sample.source == "plan":
-                self._by_cell.setdefault(sample.cell, {})[sample.block] = sample
+            if sample.kind == "coverage":
+                self._by_cell.setdefault(sample.cell, {})[sample.meta["round"]] = sample
 
     def has(self, *cells: str) -> bool:
         return all(cell in self._by_cell for cell in cells)
@@ -56,23 +77,36 @@ class Rounds:
 
 def headline(race: Race, cell: str, key: str) -> Estimate | None:
     """The median over all samples of a headline cell; None when the race has none."""
-    values = [float(s.meta[key]) for s in race.samples if s.source == "cell" and s.cell == cell]
+    values = [float(s.meta[key]) for s in race.of("query-cell") if s.cell == cell]
     return median(np.array(values)) if values else None
 
 
-def report(race: Race) -> str:
-    """The sections of the report, as Markdown. Sections whose cells the race left out are left out."""
+def coverages(race: Race) -> list[Sample]:
+    """All coverages: those of headline cells and those of the plan."""
+    return race.of("query-cell") + race.of("coverage")
+
+
+def sections(race: Race) -> list[Section]:
+    """The sections of the report; those whose cells the race left out are left out."""
     rounds = Rounds(race.samples)
-    sections = [
-        _variants(race, rounds),
-        _attribution(rounds),
-        _transports(rounds),
-        _combined(rounds),
-        _agreement(race, rounds),
-        _accuracy(race),
-        _cpu(race),
-    ]
-    return "\n".join(s for s in sections if s)
+    parts = {
+        "Time by variant": _variants(race, rounds),
+        "Where the production query's time goes": _attribution(rounds),
+        "Serial against msearch": _transports(rounds),
+        "What each change buys": _combined(rounds),
+        "Headline cells against the plan": _agreement(race, rounds),
+        "Accuracy of the percentiles": _accuracy(race),
+        "Target CPU": _cpu(race),
+    }
+    return [Section(title, text) for title, text in parts.items() if text]
+
+
+def sheets(race: Race) -> list[Sheet]:
+    """The samples as a CSV file."""
+    columns = ("source", "started", *COLUMNS)
+    sources = {"query-cell": "cell", "coverage": "plan"}
+    rows = [s.meta | {"source": sources[s.kind], "started": started(s)} for s in coverages(race)]
+    return [Sheet("es_profile_decomp.csv", columns, rows)]
 
 
 def _variants(race: Race, rounds: Rounds) -> str:
@@ -97,7 +131,7 @@ def _variants(race: Race, rounds: Rounds) -> str:
     if not rows:
         return ""
     head = ["variant", "aggregations", "n", "took ms", "95 % interval", "CV", "headline cells (n)", "seed"]
-    return "## Time by variant\n\n" + (
+    return (
         "Time that Elasticsearch reports (`took`) per coverage, summed over its serial searches: median over the "
         "rounds of the plan.\n\n" + table(head, rows)
     )
@@ -129,7 +163,7 @@ def _attribution(rounds: Rounds) -> str:
         text = "instead: 3 percentiles, HDR (C_hdr − A)"
         rows.append([text, number(wall.value), interval(wall), "", "", number(took.value), "578", ""])
     head = ["component", "wall ms", "95 % interval", "share", "95 % interval", "took ms", "seed took ms", "seed share"]
-    return "## Where the production query's time goes\n\n" + (
+    return (
         "Serial coverages, subtracted within each round, then the median over rounds. Shares are of the production "
         "query's wall time at the client. `took` stands beside: Elasticsearch cuts it to whole milliseconds per "
         "search, so 30 searches may lose up to 30 ms of a coverage, and a search below 1 ms counts as 0.\n\n"
@@ -162,7 +196,7 @@ def _transports(rounds: Rounds) -> str:
     if not rows:
         return ""
     head = ["variant", "serial ms", "msearch ms", "n", "saved", "95 % interval", "parallelism", "seed saved"]
-    return "## Serial against msearch\n\n" + (
+    return (
         "Wall time of a coverage at the client. Parallelism is `took` summed over the searches of an msearch, over its "
         "wall time; it counts waiting for a core, too.\n\n" + table(head, rows)
     )
@@ -189,12 +223,12 @@ def _combined(rounds: Rounds) -> str:
             ]
         )
     head = ["configuration", "wall ms", "n", "speed-up", "95 % interval", "seed"]
-    return "## What each change buys\n\n" + table(head, rows)
+    return table(head, rows)
 
 
 def _agreement(race: Race, rounds: Rounds) -> str:
     rows, apart = [], []
-    for cell in sorted({s.cell for s in race.samples if s.source == "cell"}):
+    for cell in sorted({s.cell for s in race.of("query-cell")}):
         cells = headline(race, cell, "wall_ms")
         if not cells or not rounds.has(cell):
             continue
@@ -212,7 +246,7 @@ def _agreement(race: Race, rounds: Rounds) -> str:
         else f"The headline cells and the plan differ in {len(apart)} of {len(rows)} cells: {', '.join(apart)}."
     )
     head = ["cell", "headline ms", "plan ms", "ratio", "agrees"]
-    return "## Headline cells against the plan\n\n" + (
+    return (
         f"{verdict} They agree when their median wall times differ by at most {percent(AGREEMENT)} or their intervals "
         "overlap. Rally idles about six seconds before each headline cell, the plan runs without a pause; compare "
         "within one of the two.\n\n" + table(head, rows)
@@ -222,12 +256,12 @@ def _agreement(race: Race, rounds: Rounds) -> str:
 def _accuracy(race: Race) -> str:
     rows = []
     for variant in ("C_td", "C_hdr", "D_td", "D_hdr"):
-        errors = [s.meta["max_percentile_error"] for s in race.samples if s.meta["variant"] == variant]
+        errors = [s.meta["max_percentile_error"] for s in coverages(race) if s.meta["variant"] == variant]
         if errors:
             rows.append([variant, len(errors), f"{max(errors):.1e}"])
     if not rows:
         return ""
-    return "## Accuracy of the percentiles\n\n" + (
+    return (
         "Greatest relative error of p50 and p90 against the exact answers, over all nodes, fields and epochs.\n\n"
         + table(["variant", "coverages checked", "greatest error"], rows)
     )
@@ -235,14 +269,14 @@ def _accuracy(race: Race) -> str:
 
 def _cpu(race: Race) -> str:
     cells: dict[str, list[float]] = {}
-    for sample in race.samples:
-        if "target_cpu_ms" in sample.meta and sample.source == "cell":
-            in_pass = [s for s in race.samples if s.cell == sample.cell and s.block == sample.block]
-            count = sum(s.source == "cell" for s in in_pass)
-            cells.setdefault(sample.cell, []).append(sample.meta["target_cpu_ms"] / count)
+    for sample in race.of("query-cell"):
+        if "target_cpu_ms" in sample.meta:
+            key = (sample.cell, sample.meta["pass"])
+            in_pass = [s for s in race.of("query-cell") if (s.cell, s.meta["pass"]) == key]
+            cells.setdefault(sample.cell, []).append(sample.meta["target_cpu_ms"] / len(in_pass))
     rows = [[cell, len(v), number(float(np.median(v)))] for cell, v in sorted(cells.items())]
     if not rows:
         return ""
     text = "CPU time of the target's nodes per coverage, over each pass of a headline cell. "
     text += "It includes what the nodes do besides, up to a second of idling per pass.\n\n"
-    return "## Target CPU\n\n" + text + table(["cell", "passes", "CPU ms"], rows)
+    return text + table(["cell", "passes", "CPU ms"], rows)

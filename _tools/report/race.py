@@ -10,6 +10,10 @@ from typing import Any
 import elasticsearch
 from elasticsearch import helpers
 
+CHECK = "check-index"
+KINDS = ("query-cell", "query-plan", "coverage")
+"""Operation types whose samples are read."""
+
 
 class ReportError(Exception):
     """A report that cannot be written; the message is for the person at the terminal."""
@@ -17,18 +21,19 @@ class ReportError(Exception):
 
 @dataclass(frozen=True)
 class Sample:
-    """One measured coverage.
+    """One ``service_time`` document of a custom operation of this track.
 
-    :param source: ``cell`` for a headline cell, ``plan`` for a cell of the plan task.
+    :param kind: its ``operation-type``: ``query-cell`` for a headline cell, ``coverage`` for a cell of the plan.
     :param at: when it started, in ms since the epoch.
-    :param block: the pass of a headline cell, the round of the plan.
-    :param meta: its metadata, as documented at :func:`cluster_metrics.coverage.judge`.
+    :param cell: its ``operation``.
+    :param value: service time in ms.
+    :param meta: its metadata, as documented at the runner.
     """
 
-    source: str
+    kind: str
     at: int
     cell: str
-    block: int
+    value: float
     meta: dict[str, Any]
 
 
@@ -37,9 +42,8 @@ class Race:
     """A race of this track.
 
     :param document: its document in ``rally-races-*``.
-    :param samples: the normal samples of its headline cells and of its plan, failed ones left out.
+    :param samples: its normal samples in order of time, failed ones left out.
     :param failed: samples that failed, by cell.
-    :param rounds: metadata of each round of the plan.
     :param parameters: the track parameters as resolved.
     :param target: version, JVM, cores and heap of each node of the target.
     :param index: documents, segments and store size of the index.
@@ -48,7 +52,6 @@ class Race:
     document: dict[str, Any]
     samples: list[Sample]
     failed: dict[str, int]
-    rounds: list[dict[str, Any]]
     parameters: dict[str, Any] = field(default_factory=dict)
     target: list[dict[str, Any]] = field(default_factory=list)
     index: dict[str, Any] = field(default_factory=dict)
@@ -56,6 +59,14 @@ class Race:
     @property
     def id(self) -> str:
         return self.document["race-id"]
+
+    @property
+    def challenge(self) -> str:
+        return self.document["challenge"]
+
+    def of(self, kind: str) -> list[Sample]:
+        """The samples of a kind."""
+        return [s for s in self.samples if s.kind == kind]
 
 
 def connect(ini: Path) -> elasticsearch.Elasticsearch:
@@ -101,44 +112,35 @@ def load(store: elasticsearch.Elasticsearch, race: str) -> Race:
     """
     try:
         document = _find(store, race)
-        query = {
-            "bool": {
-                "filter": [
-                    {"term": {"race-id": document["race-id"]}},
-                    {"term": {"name": "service_time"}},
-                    {"term": {"sample-type": "normal"}},
-                    {"terms": {"operation-type": ["query-cell", "coverage", "query-plan", "check-index"]}},
-                ]
-            }
-        }
-        hits = [h["_source"] for h in helpers.scan(store, index="rally-metrics-*", query={"query": query})]
+        filters = [
+            {"term": {"race-id": document["race-id"]}},
+            {"term": {"name": "service_time"}},
+            {"term": {"sample-type": "normal"}},
+            {"terms": {"operation-type": [CHECK, *KINDS]}},
+        ]
+        query = {"query": {"bool": {"filter": filters}}}
+        hits = [h["_source"] for h in helpers.scan(store, index="rally-metrics-*", query=query)]
     except elasticsearch.ApiError as e:
         raise ReportError(f"the metrics store answers with an error: {e.message}") from None
     except elasticsearch.TransportError as e:
         raise ReportError(f"the metrics store is out of reach: {str(e).splitlines()[0]}") from None
     if not hits:
         raise ReportError(f"race [{document['race-id']}] has no samples of this track, or was not finished")
+    check: dict[str, Any] = next((hit["meta"] for hit in hits if hit["operation-type"] == CHECK), {})
     samples: list[Sample] = []
-    rounds: list[dict[str, Any]] = []
     failed: dict[str, int] = {}
-    check: dict[str, Any] = {}
     for hit in sorted(hits, key=lambda h: h["@timestamp"]):
-        meta, kind = hit["meta"], hit["operation-type"]
-        if kind == "check-index":
-            check = meta
-        elif kind == "query-plan":
-            rounds.append(meta)
-        elif not meta["success"]:
-            failed[hit["operation"]] = failed.get(hit["operation"], 0) + 1
+        kind, cell = hit["operation-type"], hit["operation"]
+        if kind == CHECK:
+            continue
+        if hit["meta"]["success"]:
+            samples.append(Sample(kind, hit["@timestamp"], cell, hit["value"], hit["meta"]))
         else:
-            source = "cell" if kind == "query-cell" else "plan"
-            block = meta["pass" if source == "cell" else "round"]
-            samples.append(Sample(source, hit["@timestamp"], hit["operation"], block, meta))
+            failed[cell] = failed.get(cell, 0) + 1
     return Race(
         document,
         samples,
         failed,
-        rounds,
         json.loads(check.get("parameters", "{}")),
         json.loads(check.get("target", "[]")),
         {k: check[k] for k in ("docs", "segments", "store_bytes") if k in check},

@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
+from .race import Sample
 from .stats import Estimate
 
 
@@ -21,6 +23,11 @@ def percent(value: float) -> str:
 
 def interval(estimate: Estimate, form: Callable[[float], str] = number) -> str:
     return f"[{form(estimate.low)}, {form(estimate.high)}]"
+
+
+def started(sample: Sample) -> str:
+    """When a sample started, in UTC with milliseconds."""
+    return datetime.fromtimestamp(sample.at / 1000, timezone.utc).isoformat(timespec="milliseconds")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -1,75 +1,64 @@
 """Writes the report of a race into a folder of its own and prints it."""
 
 import csv
-from datetime import datetime, timezone
 from pathlib import Path
 
 from . import decomp
-from .race import Race, connect, load
+from .race import Race, ReportError, connect, load
+from .section import Section, Sheet
 
-COLUMNS = (
-    "source",
-    "pass",
-    "round",
-    "started",
-    "variant",
-    "transport",
-    "epoch",
-    "searches",
-    "took_ms",
-    "wall_ms",
-    "parallelism",
-    "request_bytes",
-    "response_bytes",
-    "docs_matched",
-    "segments",
-    "max_percentile_error",
-    "target_cpu_ms",
-)
-"""Columns of ``es_profile_decomp.csv``, one row per sample: where it comes from (``cell`` with its pass, ``plan`` with
-its round), when it started (UTC), and its metadata."""
+EXPLAINED_BY = {"query-decomp": decomp}
 
 
 def write_report(ini: Path, race_id: str, folder: Path) -> None:
     """Reads a race from the metrics store that ``ini`` names, writes its report below ``folder`` and prints it.
 
-    :raises ReportError: see :func:`.race.load`.
+    :raises ReportError: see :func:`.race.load`; also for a challenge without a report.
     """
     race = load(connect(ini), race_id)
+    if race.challenge not in EXPLAINED_BY:
+        raise ReportError(f"race [{race.id}] ran challenge [{race.challenge}], which is none of this track's")
+    explained = EXPLAINED_BY[race.challenge]
     out = folder / race.id
     out.mkdir(parents=True, exist_ok=True)
-    text = f"{_heading(race)}\n{decomp.report(race)}"
+    text = markdown(race, explained.sections(race))
     (out / "report.md").write_text(text)
-    _write_samples(race, out / "es_profile_decomp.csv")
+    for sheet in explained.sheets(race):
+        write_sheet(sheet, out)
     print(f"\n{text}\nwritten to {out}", flush=True)
 
 
-def _heading(race: Race) -> str:
-    lines = [f"# Race {race.id}", ""]
-    started = race.document.get("race-timestamp", "")
-    challenge = race.document.get("challenge")
-    lines.append(f"- challenge {challenge}, started {started}, Rally {race.document.get('rally-version')}")
+def markdown(race: Race, sections: list[Section]) -> str:
+    """The report as one Markdown page."""
+    facts = "\n".join(f"- {line}" for line in facts_of(race))
+    return "\n".join([f"# Race {race.id}\n\n{facts}\n", *(f"## {s.title}\n\n{s.text}" for s in sections)])
+
+
+def facts_of(race: Race) -> list[str]:
+    """What was raced: challenge, versions, target, index, parameters, tags, failures; a line of Markdown each."""
+    document = race.document
+    lines = [
+        f"challenge {race.challenge}, started {document.get('race-timestamp')}, Rally {document.get('rally-version')}"
+    ]
     for node in race.target:
         jvm = f"{node['jvm']}, {node['cores']} cores, heap {node['heap_mb']} MB"
-        lines.append(f"- target node {node['node']}: Elasticsearch {node['version']}, {jvm}")
+        lines.append(f"target node {node['node']}: Elasticsearch {node['version']}, {jvm}")
     if race.index:
         size = race.index["store_bytes"] / 1e6
-        lines.append(f"- index: {race.index['docs']:,} documents, {race.index['segments']} segments, {size:,.0f} MB")
+        lines.append(f"index: {race.index['docs']:,} documents, {race.index['segments']} segments, {size:,.0f} MB")
     if race.parameters:
-        lines.append("- parameters: " + ", ".join(f"{k}={v}" for k, v in race.parameters.items()))
-    if tags := race.document.get("user-tags"):
-        lines.append("- tags: " + ", ".join(f"{k}={v}" for k, v in sorted(tags.items())))
+        lines.append("parameters: " + ", ".join(f"{k}={v}" for k, v in race.parameters.items()))
+    if tags := document.get("user-tags"):
+        lines.append("tags: " + ", ".join(f"{k}={v}" for k, v in sorted(tags.items())))
     if race.failed:
         lines.append(
-            "- **failed samples, left out below: " + ", ".join(f"{k} {v}" for k, v in race.failed.items()) + "**"
+            "**failed samples, left out below: " + ", ".join(f"{k} {v}" for k, v in race.failed.items()) + "**"
         )
-    return "\n".join(lines) + "\n"
+    return lines
 
 
-def _write_samples(race: Race, path: Path) -> None:
-    with open(path, "w", newline="") as f:
-        out = csv.DictWriter(f, COLUMNS, extrasaction="ignore")
+def write_sheet(sheet: Sheet, folder: Path) -> None:
+    with open(folder / sheet.name, "w", newline="") as f:
+        out = csv.DictWriter(f, sheet.columns, extrasaction="ignore")
         out.writeheader()
-        for sample in race.samples:
-            started = datetime.fromtimestamp(sample.at / 1000, timezone.utc).isoformat(timespec="milliseconds")
-            out.writerow(sample.meta | {"source": sample.source, "started": started})
+        out.writerows(sheet.rows)
