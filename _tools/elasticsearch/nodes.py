@@ -239,7 +239,8 @@ class Launcher:
 
     def _end_of_log(self, node: str, lines: int = 15) -> str:
         text = (self.root / node / "logs" / "stdout.log").read_text(errors="replace")
-        return "\n".join(text.splitlines()[-lines:])
+        told = [line for line in text.splitlines() if not line.startswith("\tat ")]  # less the stack traces
+        return "\n".join(told[-lines:])
 
     def stop(self, name: str) -> bool:
         """Stops the cluster of that name, its own processes only; says whether there was something to stop."""

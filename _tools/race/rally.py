@@ -9,12 +9,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import psutil
+from esrally.utils.process import find_all_other_rally_processes
 
 from cluster_metrics.corpus import NAME
 
@@ -107,10 +109,11 @@ def check_no_other_rally() -> None:
     :raises RaceError: when another one runs.
     """
     end_processes(lambda mark: not psutil.pid_exists(int(mark)))
-    for process in psutil.process_iter(["pid", "name", "cmdline"]):
-        name, command = process.info["name"] or "", process.info["cmdline"] or []
-        if name.startswith("esrally") or any(Path(c).name == "esrally" for c in command[:2]):
-            raise RaceError(f"Rally runs already (process {process.info['pid']}) and allows one race per machine")
+    deadline = time.monotonic() + 15  # Rally's processes may outlive the command by a few seconds
+    while others := find_all_other_rally_processes():
+        if time.monotonic() > deadline:
+            raise RaceError(f"Rally runs already (process {others[0].pid}) and allows one race per machine")
+        time.sleep(0.5)
 
 
 def check_data_folder() -> None:

@@ -1,6 +1,7 @@
 """Real nodes and a real Rally for the tests below. They keep to a work folder of their own."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -50,7 +51,10 @@ def launcher():
 @pytest.fixture(scope="session")
 def loaded():
     """Target and metrics store, kept up by ``make up``, after one race in test mode that loaded the index."""
-    assert make("up").returncode == 0
+    make("down")
+    shutil.rmtree(WORK, ignore_errors=True)  # an interrupted test may have left an index of its own
+    up = make("up")
+    assert up.returncode == 0, up.stdout
     launcher = Launcher(WORK, DOWNLOADS)
     race = make("race", TEST_MODE=1, RACE_ID="first", TAGS="intention:test,run:1", PARAMS="warmup_iterations:1")
     assert race.returncode == 0, race.stdout[-5000:]

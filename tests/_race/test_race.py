@@ -50,7 +50,7 @@ def test_samples_of_all_passes_and_rounds_are_in_the_metrics_store(loaded, searc
             assert meta["success"] and meta["error-count"] == 0
             assert meta["wall_ms"] == pytest.approx(sample["value"], rel=0.05, abs=2)
             assert meta["target_cpu_ms"] >= 0
-            assert meta["tag_run"] == "1"
+            assert meta["tag_intention"] == "test"
     plan = metrics(search, "first", task="plan", name="service_time", **{"operation_type": "coverage"})
     normal = [s for s in plan if s["sample-type"] == "normal"]
     assert {(s["operation"], s["meta"]["round"]) for s in normal} == {(c, r) for c in CELLS for r in (1, 2)}
