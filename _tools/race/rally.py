@@ -134,6 +134,9 @@ def check_track(challenge: str, track_params: str) -> None:
 
     :raises RaceError: with the line that says what is wrong.
     """
+    challenges = sorted(path.stem for path in (TRACK / "challenges").glob("*.json"))
+    if challenge not in challenges:
+        raise RaceError(f"CHALLENGE is [{challenge}], allowed is {' or '.join(challenges)}")
     command = esrally("info", f"--track-path={TRACK}", f"--challenge={challenge}", "--offline")
     if track_params:
         command.append(f"--track-params={track_params}")

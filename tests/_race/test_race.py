@@ -177,7 +177,7 @@ def test_plain_esrally_races_from_a_plain_clone(loaded, tmp_path):
         ({"PARAMS": "bulk_size:0"}, "track parameter [bulk_size] is [0], allowed is an integer from 1 to 1,000,000"),
         ({"PARAMS": "variants:E"}, "track parameter [variants] is [E], allowed is a list of A, B,"),
         ({"PARAMS": "nodez:3"}, "Unused track parameters ['nodez']"),
-        ({"CHALLENGE": "nothing"}, "Unknown challenge [nothing]"),
+        ({"CHALLENGE": "nothing"}, "CHALLENGE is [nothing], allowed is query-decomp"),
         ({"STORE": "somewhere"}, "STORE is [somewhere], allowed is http(s)://[user:password@]host[:port]"),
         ({"HOSTS": "127.0.0.1:9"}, "the target [127.0.0.1:9] does not answer GET / as Elasticsearch does"),
         ({"ES_VERSION": "0.0.1"}, "ES_VERSION is [0.0.1] but a target 8.17.2 is up; run 'make down' first"),
