@@ -1,0 +1,258 @@
+"""Plots of a report: from numbers to SVG text, without side effects."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+
+from .stats import Estimate
+from .svg import FONT, INK, MARKERS, NARROW, PALETTE, Box, axes, draw, scale
+from .text import number, percent
+
+LINE = 1.5 * FONT
+"""Height of a line of text, in units of the viewBox."""
+GRID = 0.18
+"""Opacity of lines that only guide the eye."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a whole.
+
+    :param name: of the part.
+    :param ms: its time; negative where a subtraction went below zero.
+    :param share: of the whole, 1 being all of it.
+    """
+
+    name: str
+    ms: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Samples of one cell in order of time.
+
+    :param panel: which panel shows it.
+    :param name: its series within the panel.
+    :param runs: the samples of each span (a pass, the plan) as (position, ms); a line joins those of one span only.
+    """
+
+    panel: str
+    name: str
+    runs: Sequence[Sequence[tuple[float, float]]]
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of the axis that carries a label, such as a pass.
+
+    :param name: the label.
+    :param start: first position.
+    :param end: last position.
+    """
+
+    name: str
+    start: float
+    end: float
+
+
+def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str) -> str:
+    """Medians with their 95 % intervals, a line for each name and series.
+
+    :param estimates: by name, then by series, both in order of appearance.
+    :param label: of the axis, with its unit.
+    """
+    series = list(dict.fromkeys(chain.from_iterable(estimates.values())))
+    lines = [(name, one) for name, of in estimates.items() for one in series if one in of]
+    tops = _tops(lines)
+    height = tops[-1] + LINE
+    box = Box(66, LINE + 8, NARROW - 66 - 12, height)
+    values = [x for of in estimates.values() for e in of.values() for x in (e.low, e.high)]
+
+    def paint(canvas: Canvas) -> None:
+        ax = axes(canvas, box)
+        _across(ax, values, label)
+        ax.set_ylim(height, 0)
+        for (name, one), top in zip(lines, tops):
+            found, look = estimates[name][one], series.index(one)
+            y = top + LINE / 2
+            ax.plot([found.low, found.high], [y, y], color=PALETTE[look], linewidth=3, solid_capstyle="butt")
+            ax.plot(found.value, y, MARKERS[look], color=PALETTE[look], markersize=7)
+            ax.annotate(
+                number(found.value),
+                (max(found.high, found.value), y),
+                (9, 0),
+                textcoords="offset points",
+                va="center_baseline",
+            )
+        groups = {name: [t for (n, _), t in zip(lines, tops) if n == name] for name in estimates}
+        ax.set_yticks([(t[0] + t[-1] + LINE) / 2 for t in groups.values()], list(groups))
+        ax.tick_params(axis="y", length=0)
+        ax.spines["left"].set_visible(False)
+        for tops_of in list(groups.values())[1:]:
+            ax.axhline(tops_of[0] - LINE / 4, color=INK, alpha=GRID, linewidth=1)
+        _legend(canvas, series, box.left)
+
+    return draw(NARROW, box.top + height + 2.5 * LINE, paint)
+
+
+def _tops(lines: Sequence[tuple[str, str]]) -> list[float]:
+    """The upper edge of each line, with half a line between names."""
+    tops = [LINE / 4]
+    for (before, _), (name, _) in zip(lines, lines[1:]):
+        tops.append(tops[-1] + (LINE if name == before else 1.5 * LINE))
+    return tops
+
+
+def _across(ax: Axes, values: Sequence[float], label: str) -> None:
+    """The horizontal axis, with room to the right for a number behind the greatest value."""
+    low, high = min(values), max(values)
+    if scale(ax, "x", values):
+        room = (high / low) ** 0.22
+        ax.set_xlim(low / (high / low) ** 0.04, high * room)
+    else:
+        ax.set_xlim(min(0.0, low), high * 1.25 or 1)
+    ax.set_xlabel(label)
+    ax.grid(axis="x")
+
+
+def stack(parts: Sequence[Part], whole: Part) -> str:
+    """One bar of parts, and below it a line for each with its time and its share.
+
+    Positive parts follow each other from zero. Negative ones run back from their end, below the bar and hatched, so
+    that a sum beyond the whole is seen as what it is.
+
+    :param parts: in order; each takes a colour, the last is the unexplained rest and takes none.
+    :param whole: marked by a line across the bar.
+    """
+    bar, back = 34.0, 12.0
+    negative = any(p.ms < 0 for p in parts)
+    height = bar + (back + 4 if negative else 0)
+    top = LINE + 6
+    reach = max(whole.ms, sum(p.ms for p in parts if p.ms > 0))
+
+    def paint(canvas: Canvas) -> None:
+        ax = axes(canvas, Box(2, top, NARROW - 4, height))
+        ax.set_xlim(0, reach * 1.002)
+        ax.set_ylim(height, 0)
+        end = _bars(ax, [p for p in parts if p.ms >= 0], parts, 0.0, 0, bar)
+        _bars(ax, [p for p in parts if p.ms < 0], parts, end, bar + 4, bar + 4 + back)
+        ax.plot([whole.ms, whole.ms], [-5, height], color=INK, linewidth=2, clip_on=False)
+        ax.text(whole.ms, -8, f"whole {number(whole.ms)} ms", ha="right", va="bottom")
+        ax.axis("off")
+        for i, part in enumerate([*parts, whole]):
+            _entry(canvas, part, parts, top + height + 14 + i * LINE)
+
+    return draw(NARROW, top + height + 18 + (len(parts) + 1) * LINE, paint)
+
+
+def _look(part: Part, parts: Sequence[Part]) -> dict[str, object]:
+    """How a part is filled: the rest is no component of its own, so it has a hatch and no colour."""
+    if part == parts[-1]:
+        return {"facecolor": "none", "edgecolor": INK, "hatch": "////", "linewidth": 1}
+    return {"facecolor": PALETTE[parts.index(part) % len(PALETTE)], "edgecolor": "none"}
+
+
+def _bars(ax: Axes, shown: Sequence[Part], parts: Sequence[Part], start: float, top: float, bottom: float) -> float:
+    """Draws parts one after the other and returns where the last ends."""
+    for part in shown:
+        left, right = sorted((start, start + part.ms))
+        ax.barh(top, right - left, bottom - top, left, align="edge", **_look(part, parts))  # type: ignore[arg-type]
+        start += part.ms
+    return start
+
+
+def _entry(canvas: Canvas, part: Part, parts: Sequence[Part], top: float) -> None:
+    """A line below the bar: colour, name, time, share."""
+    ax = axes(canvas, Box(0, top, NARROW, LINE))
+    ax.set_xlim(0, NARROW)
+    ax.set_ylim(LINE, 0)
+    ax.axis("off")
+    if part in parts:
+        ax.barh(4, 12, 12, 2, align="edge", **_look(part, parts))  # type: ignore[arg-type]
+    else:
+        ax.plot([2, NARROW - 2], [0, 0], color=INK, linewidth=1)
+    for x, text, side in ((22, part.name, "left"), (318, f"{number(part.ms)} ms", "right")):
+        ax.text(x, 10, text, ha=side, va="center_baseline")
+    ax.text(NARROW - 2, 10, percent(part.share), ha="right", va="center_baseline")
+
+
+def timeline(traces: Sequence[Trace], spans: Sequence[Span], label: str) -> str:
+    """Samples in order of time, a panel above the other, a colour and a mark for each series.
+
+    :param traces: a cell each.
+    :param spans: labelled on top; lines divide them.
+    :param label: of the vertical axis, with its unit.
+    """
+    panels = list(dict.fromkeys(t.panel for t in traces))
+    names = list(dict.fromkeys(t.name for t in traces))
+    panel, gap, left, top = 190.0, 2.9 * LINE, 52.0, LINE + 8
+
+    def paint(canvas: Canvas) -> None:
+        _legend(canvas, names, 4)
+        for i, title in enumerate(panels):
+            box = Box(left, top + gap - 8 + i * (panel + gap), NARROW - left - 4, panel)
+            ax = axes(canvas, box)
+            shown = [t for t in traces if t.panel == title]
+            for trace in shown:
+                look = names.index(trace.name) % len(PALETTE)
+                for run in trace.runs:
+                    ax.plot(*zip(*run), MARKERS[look] + "-", color=PALETTE[look], markersize=4.5, linewidth=1)
+            _upright(ax, [y for t in shown for run in t.runs for _, y in run])
+            _divide(ax, spans)
+            ax.set_title(f"{title}, {label}", loc="left", fontsize=FONT, fontweight="bold", pad=LINE + 6)
+
+    return draw(NARROW, top + len(panels) * (panel + gap) + 12, paint)
+
+
+def _upright(ax: Axes, values: Sequence[float]) -> None:
+    low, high = min(values), max(values)
+    if scale(ax, "y", values):
+        room = (high / low) ** 0.05
+        ax.set_ylim(low / room, high * room)
+    else:
+        ax.set_ylim(min(0.0, low), high * 1.1 or 1)
+    ax.grid(axis="y")
+
+
+def _divide(ax: Axes, spans: Sequence[Span]) -> None:
+    """Labels the spans above the axes and draws lines between them."""
+    ax.set_xlim(spans[0].start - 1, spans[-1].end + 1)
+    ax.set_xticks([])
+    for span in spans:
+        ax.text(
+            (span.start + span.end) / 2,
+            1.02,
+            span.name,
+            ha="center",
+            va="bottom",
+            transform=ax.get_xaxis_transform(),
+        )
+    for before, after in zip(spans, spans[1:]):
+        ax.axvline((before.end + after.start) / 2, color=INK, alpha=0.5, linewidth=1)
+
+
+def _legend(canvas: Canvas, names: Sequence[str], left: float) -> None:
+    """Marks and names in one line at the top of the figure."""
+    marks = [
+        Line2D([], [], color=PALETTE[i % len(PALETTE)], marker=MARKERS[i % len(MARKERS)], linestyle="", markersize=8)
+        for i in range(len(names))
+    ]
+    width, height = (72 * inches for inches in canvas.get_size_inches())
+    canvas.legend(
+        marks,
+        names,
+        loc="upper left",
+        bbox_to_anchor=(left / width, 1 - 2 / height),
+        ncols=len(names),
+        frameon=False,
+        borderpad=0,
+        borderaxespad=0,
+        handlelength=0.8,
+        handletextpad=0.3,
+        columnspacing=0.9,
+    )
