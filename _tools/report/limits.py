@@ -1,0 +1,78 @@
+"""What a race does not show: limits that follow from how it was run."""
+
+from collections.abc import Iterator
+
+from .race import Race
+from .section import Section
+
+FEW_ROUNDS = 10
+"""Below this many rounds a 95 % interval of the median rests on too little to be trusted."""
+
+
+def section(race: Race) -> Section:
+    """The last section of every report, a line for each limit; what the race has not recorded is left out."""
+    lines = [*_shards(race), *_warmth(race), *_machine(race), *_replication(race), *_corpus(race)]
+    return Section("Limits", "".join(f"- {line}\n" for line in lines))
+
+
+def _shards(race: Race) -> Iterator[str]:
+    shards, segments = race.parameters.get("number_of_shards"), race.index.get("segments")
+    if shards == 1:
+        yield "One primary shard: the race does not show what it costs or gains to spread a search over shards."
+    elif shards:
+        yield f"{shards} primary shards on {_count(len(race.target), 'node')}: other numbers of either may differ."
+    if segments and race.parameters.get("force_merge_max_num_segments"):
+        yield f"The index was force-merged and has {_count(segments, 'segment')}; one still written to has more."
+    elif segments:
+        yield f"The index has {_count(segments, 'segment')}, as the load left them; the next load may leave others."
+
+
+def _warmth(race: Race) -> Iterator[str]:
+    warmups = race.parameters.get("warmup_iterations")
+    if warmups:
+        text = f"Warm caches: {_count(warmups, 'coverage')} of each cell ran uncounted before it was measured."
+        yield f"{text} The first queries after a restart, or on data that is not in memory, take longer."
+    elif warmups == 0:
+        yield "No warm-up: the first samples hold the costs of empty caches and of code that is not compiled yet."
+
+
+def _machine(race: Race) -> Iterator[str]:
+    nodes, cores = len(race.target), sum(node["cores"] for node in race.target)
+    if nodes:
+        heaps = ", ".join(f"{heap:,} MB" for heap in sorted({node["heap_mb"] for node in race.target}))
+        each = " each" if nodes > 1 else ""
+        yield (
+            f"{_count(nodes, 'node')} with {_count(cores, 'core')} in all and a heap of {heaps}{each}: "
+            "more cores give concurrent searches more room, fewer give them less."
+        )
+    yield (
+        "Whether the load driver ran on a machine of its own, or over loopback and on the cores of the target, is not "
+        "recorded. Wall times hold both the network and the client."
+    )
+
+
+def _replication(race: Race) -> Iterator[str]:
+    rounds = len({sample.meta["round"] for sample in race.samples if "round" in sample.meta})
+    if rounds:
+        few = f" With fewer than {FEW_ROUNDS} rounds they are too narrow, too." if rounds < FEW_ROUNDS else ""
+        yield (
+            f"Intervals come from {_count(rounds, 'round')} of one race: they do not hold what differs from race to "
+            f"race.{few}"
+        )
+    if race.samples:
+        minutes = (max(s.at for s in race.samples) - min(s.at for s in race.samples)) / 60_000
+        yield f"The samples were taken within {minutes:.1f} minutes; slower changes of the machine are not seen."
+
+
+def _corpus(race: Race) -> Iterator[str]:
+    if race.index:
+        size = race.index["store_bytes"] / 1e6
+        yield (
+            f"The corpus is generated, {race.index['docs']:,} documents in {size:,.0f} MB: real metrics compress and "
+            "spread otherwise, and an index larger than memory behaves otherwise."
+        )
+
+
+def _count(number: int, unit: str) -> str:
+    """A number with its unit, such as 1 node or 2 nodes."""
+    return f"{number:,} {unit}" + ("" if number == 1 else "s")
