@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from . import plots, runs
 from .race import Race, Sample
-from .section import Section, Sheet
+from .section import Figure, Section, Sheet
 from .stats import Estimate, Samples, median
 from .text import interval, number, percent, started, table
 
@@ -22,6 +23,7 @@ INCLUDED = {
     "D_td": "3 sums, 3 percentiles t-digest (production)",
     "D_hdr": "3 sums, 3 percentiles HDR",
 }
+TRANSPORTS = ("serial", "msearch")
 AGREEMENT = 0.05
 """Headline cells and the plan agree when their medians differ by no more than this, or their intervals overlap."""
 
@@ -44,6 +46,13 @@ COLUMNS = (
     "target_cpu_ms",
 )
 """Columns of ``es_profile_decomp.csv`` after its source (``cell`` or ``plan``) and start (UTC): the metadata."""
+COMPONENTS: tuple[tuple[str, Callable[..., Samples], tuple[str, ...], float | None], ...] = (
+    ("filter, framework, client (A)", lambda d, a: a, ("A",), 19),
+    ("3 sums (B − A)", lambda d, a, b: b - a, ("A", "B"), 173),
+    ("3 percentiles, t-digest (C_td − A)", lambda d, a, c: c - a, ("A", "C_td"), 1051),
+    ("unexplained (D_td − B − C_td + A)", lambda d, a, b, c: d - b - c + a, ("A", "B", "C_td"), None),
+)
+"""What the production query consists of: text, formula of serial cells, the variants it takes after D_td, seed's ms."""
 
 
 class Rounds:
@@ -98,7 +107,12 @@ def sections(race: Race) -> list[Section]:
         "Accuracy of the percentiles": _accuracy(race),
         "Target CPU": _cpu(race),
     }
-    return [Section(title, text) for title, text in parts.items() if text]
+    figures: dict[str, Callable[[], list[Figure]]] = {
+        "Where the production query's time goes": lambda: _attribution_figure(rounds),
+        "Serial against msearch": lambda: _transports_figure(rounds),
+        "Headline cells against the plan": lambda: _samples_figure(race),
+    }
+    return [Section(title, text, figures.get(title, list)()) for title, text in parts.items() if text]
 
 
 def sheets(race: Race) -> list[Sheet]:
@@ -140,14 +154,8 @@ def _variants(race: Race, rounds: Rounds) -> str:
 def _attribution(rounds: Rounds) -> str:
     if not rounds.has(*(f"{v}-serial" for v in ("A", "B", "C_td", "D_td"))):
         return ""
-    parts: list[tuple[str, Callable[..., Samples], tuple[str, ...], float | None]] = [
-        ("filter, framework, client (A)", lambda d, a: a, ("A",), 19),
-        ("3 sums (B − A)", lambda d, a, b: b - a, ("A", "B"), 173),
-        ("3 percentiles, t-digest (C_td − A)", lambda d, a, c: c - a, ("A", "C_td"), 1051),
-        ("unexplained (D_td − B − C_td + A)", lambda d, a, b, c: d - b - c + a, ("A", "B", "C_td"), None),
-    ]
     rows = []
-    for text, formula, variants, seed in parts:
+    for text, formula, variants, seed in COMPONENTS:
         cells = [f"{v}-serial" for v in ("D_td", *variants)]
         wall, took = (rounds.of(formula, key, *cells) for key in ("wall_ms", "took_ms"))
         share = rounds.of(lambda d, *x, f=formula: f(d, *x) / d, "wall_ms", *cells)
@@ -169,6 +177,33 @@ def _attribution(rounds: Rounds) -> str:
         "search, so 30 searches may lose up to 30 ms of a coverage, and a search below 1 ms counts as 0.\n\n"
         + table(head, rows)
     )
+
+
+def _attribution_figure(rounds: Rounds) -> list[Figure]:
+    parts = []
+    for text, formula, variants, _ in COMPONENTS:
+        cells = [f"{v}-serial" for v in ("D_td", *variants)]
+        ms = rounds.of(formula, "wall_ms", *cells).value
+        share = rounds.of(lambda d, *x, f=formula: f(d, *x) / d, "wall_ms", *cells).value
+        parts.append(plots.Part(text.split(" (")[0], ms, share))
+    whole = plots.Part("production query (D_td)", rounds.one("wall_ms", "D_td-serial").value, 1.0)
+    caption = (
+        "Parts of the production query's wall time, serial. Each is a median of its own, so they need not add up to "
+        "the whole to the last digit."
+    )
+    return [Figure(plots.stack(parts, whole), caption)]
+
+
+def _transports_figure(rounds: Rounds) -> list[Figure]:
+    names = [v for v in INCLUDED if rounds.has(f"{v}-serial", f"{v}-msearch")]
+    walls = {v: {t: rounds.one("wall_ms", f"{v}-{t}") for t in TRANSPORTS} for v in names}
+    caption = "Wall time of a coverage by transport: median over the rounds of the plan and its 95 % interval."
+    return [Figure(plots.cells(walls, "wall ms"), caption)]
+
+
+def _samples_figure(race: Race) -> list[Figure]:
+    traces, spans = runs.timeline(coverages(race), TRANSPORTS, list(INCLUDED))
+    return [Figure(plots.timeline(traces, spans, "wall ms"), runs.CAPTION)]
 
 
 def _transports(rounds: Rounds) -> str:
