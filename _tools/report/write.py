@@ -1,13 +1,32 @@
 """Writes the report of a race into a folder of its own and prints it."""
 
 import csv
+import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from . import decomp
+from . import decomp, limits, page
 from .race import Race, ReportError, connect, load
 from .section import Section, Sheet
 
 EXPLAINED_BY = {"query-decomp": decomp}
+PUBLIC = (
+    "race-id",
+    "race-timestamp",
+    "environment",
+    "rally-version",
+    "rally-revision",
+    "pipeline",
+    "track",
+    "track-revision",
+    "challenge",
+    "car",
+    "cluster",
+    "user-tags",
+    "results",
+)
+"""What ``report.json`` keeps of a race's document. Parameters of plugins and cars may hold credentials: not these."""
 
 
 def write_report(ini: Path, race_id: str, folder: Path) -> None:
@@ -21,8 +40,11 @@ def write_report(ini: Path, race_id: str, folder: Path) -> None:
     explained = EXPLAINED_BY[race.challenge]
     out = folder / race.id
     out.mkdir(parents=True, exist_ok=True)
-    text = markdown(race, explained.sections(race))
+    sections = [*explained.sections(race), limits.section(race)]
+    text = markdown(race, sections)
     (out / "report.md").write_text(text)
+    (out / "report.html").write_text(page.html(f"Race {race.id}", facts_of(race), sections, source_of(race)))
+    (out / "report.json").write_text(json.dumps(record_of(race), indent=1) + "\n")
     for sheet in explained.sheets(race):
         write_sheet(sheet, out)
     print(f"\n{text}\nwritten to {out}", flush=True)
@@ -55,6 +77,17 @@ def facts_of(race: Race) -> list[str]:
             "**failed samples, left out below: " + ", ".join(f"{k} {v}" for k, v in race.failed.items()) + "**"
         )
     return lines
+
+
+def source_of(race: Race) -> str:
+    """What a figure was measured on, in one line; the parameters stand at the head of the report."""
+    nodes = [f"{n['node']}: Elasticsearch {n['version']}, {n['jvm']}, {n['cores']} cores" for n in race.target]
+    return "; ".join([f"Race {race.id}", *nodes, "parameters as at the head of the report"])
+
+
+def record_of(race: Race) -> dict[str, Any]:
+    """The race as it goes into ``report.json``: document, parameters, target, index, failures and all samples."""
+    return asdict(race) | {"document": {k: race.document[k] for k in PUBLIC if k in race.document}}
 
 
 def write_sheet(sheet: Sheet, folder: Path) -> None:
