@@ -1,12 +1,16 @@
 """Markdown tables and numbers with as many digits as mean something."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
 from .race import Sample
 from .stats import Estimate
+
+WORD = re.compile(r"[^\W\d_]{4}")
+"""Tells words from numbers with their units, and from yes and no."""
 
 
 def number(value: float) -> str:
@@ -31,12 +35,14 @@ def started(sample: Sample) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A Markdown table, columns padded so that it reads well as plain text; all but the first column to the right."""
+    """A Markdown table, columns padded so that it reads well as plain text; numbers to the right, words to the left."""
     cells = [[str(c) for c in row] for row in [head, *rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+    right = [i > 0 and not any(WORD.search(row[i]) for row in cells[1:]) for i in range(len(head))]
+    pads = [str.rjust if r else str.ljust for r in right]
 
     def line(row: Sequence[str]) -> str:
-        return "| " + " | ".join(c.rjust(w) if i else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths))) + " |"
+        return "| " + " | ".join(pad(c, w) for pad, c, w in zip(pads, row, widths)) + " |"
 
-    rule = "|" + "|".join(("-" * (w + 1) + ":") if i else (":" + "-" * (w + 1)) for i, w in enumerate(widths)) + "|"
-    return "\n".join([line(cells[0]), rule, *map(line, cells[1:])]) + "\n"
+    rules = ("-" * (w + 1) + ":" if r else ":" + "-" * (w + 1) for r, w in zip(right, widths))
+    return "\n".join([line(cells[0]), f"|{'|'.join(rules)}|", *map(line, cells[1:])]) + "\n"

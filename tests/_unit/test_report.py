@@ -51,6 +51,11 @@ def test_table_is_aligned():
     assert len({len(line) for line in lines}) == 1
 
 
+def test_table_puts_numbers_to_the_right_and_words_to_the_left():
+    lines = table(["a", "b", "c", "d"], [["x", "3 sums", "1.5 ms", "no"], ["y", "none at all", "[−1, 2]", "yes"]])
+    assert lines.splitlines()[1] == "|:--|:------------|--------:|----:|"
+
+
 def race(costs, rounds=10, drift=0.0):
     """A race whose plan measured exactly these costs, all slowed down alike by a drift from round to round."""
     found = []
