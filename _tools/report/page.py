@@ -32,6 +32,10 @@ figure .scroll { flex: 0 1 auto; max-width: 100%; margin: 0; }
 figure svg { display: block; }
 figcaption { flex: 1 1 15rem; font-size: .875rem; }
 figcaption small { display: block; margin-top: .4rem; font-size: .8125rem; color: var(--quiet); }
+@media (max-width: 40rem) {
+  table { width: max-content; }
+  td[style*=left] { white-space: normal; max-width: 9rem; }
+}
 @media print {
   main { max-width: none; padding: 0; }
   figure, tr { break-inside: avoid; }
