@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from _tools.report import decomp, frontier, limits, plots, svg
+from _tools.report import decomp, frontier, limits, plots, svg, write
 from _tools.report.page import html
 from _tools.report.race import Race, Sample
 from _tools.report.runs import timeline
@@ -247,3 +247,15 @@ def test_record_holds_all_samples_and_no_credentials():
     }
     assert record["parameters"] == {"number_of_shards": 1}
     assert record["document"] == {"race-id": "x", "challenge": "query-decomp"}
+
+
+def test_report_is_written_in_all_its_forms_and_ends_with_the_limits(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(write, "connect", lambda ini: None)
+    monkeypatch.setattr(write, "load", lambda store, race_id: race())
+    write.write_report(tmp_path / "rally.ini", "x", tmp_path)
+    files = {f.name: f.read_text() for f in (tmp_path / "x").iterdir()}
+    assert set(files) == {"report.md", "report.html", "report.json", "es_profile_decomp.csv"}
+    assert re.findall("^## (.*)", files["report.md"], re.M)[-1] == "Limits"
+    assert [e.text for e in ElementTree.fromstring(files["report.html"]).iter(f"{XHTML}h2")][-1] == "Limits"
+    assert len(json.loads(files["report.json"])["samples"]) == len(race().samples)
+    assert "secret" not in "".join([*files.values(), capsys.readouterr().out])
