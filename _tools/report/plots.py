@@ -78,7 +78,7 @@ def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str) -> str:
         _across(ax, values, label)
         ax.set_ylim(height, 0)
         for (name, one), top in zip(lines, tops):
-            found, look = estimates[name][one], series.index(one)
+            found, look = estimates[name][one], series.index(one) % len(PALETTE)
             y = top + LINE / 2
             ax.plot([found.low, found.high], [y, y], color=PALETTE[look], linewidth=3, solid_capstyle="butt")
             ax.plot(found.value, y, MARKERS[look], color=PALETTE[look], markersize=7)

@@ -105,6 +105,11 @@ def test_cells_show_a_decade_on_a_logarithmic_axis_only():
     assert "0" in near
 
 
+def test_series_beyond_the_palette_are_drawn():
+    found = texts(plots.cells({"a": {f"series {i}": estimate(10 + i) for i in range(8)}}, "ms"))
+    assert {"10.0", "17.0", "series 7"} <= set(found)
+
+
 def test_stack_shows_a_negative_rest_with_its_sign_and_hatched():
     parts = [plots.Part("one", 80, 0.8), plots.Part("two", 40, 0.4), plots.Part("unexplained", -20, -0.2)]
     drawing = plots.stack(parts, plots.Part("whole", 100, 1))
