@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from _tools.report import decomp, frontier, limits, plots, svg, write
+from _tools.report import decomp, limits, plots, scatter, svg, write
 from _tools.report.page import html
 from _tools.report.race import Race, Sample
 from _tools.report.runs import timeline
@@ -40,15 +40,15 @@ def race(rounds=12, **parameters):
 
 
 FRONT = [
-    frontier.Point("exact & slow", 0.0, 900, 850, 950, True),
-    frontier.Point("<fast>", 0.05, 30, 28, 33, True),
-    frontier.Point("neither", 0.06, 500, 480, 520, False),
+    scatter.Point("exact & slow", 0.0, 900, 850, 950, True),
+    scatter.Point("<fast>", 0.05, 30, 28, 33, True),
+    scatter.Point("neither", 0.06, 500, 480, 520, False),
 ]
 DRAWINGS = {
     "cells": lambda: plots.cells({"A<": {"x": estimate(3), "y": estimate(40)}, "B&": {"x": estimate(900)}}, "wall ms"),
     "stack": lambda: plots.stack([plots.Part("a<b", 90, 0.9), plots.Part("rest", 10, 0.1)], plots.Part("all", 100, 1)),
     "timeline": lambda: plots.timeline(*timeline(race().samples, ["serial", "msearch"], list(MS)), "wall ms"),
-    "frontier": lambda: frontier.frontier(FRONT, "wall ms", 0.01),
+    "frontier": lambda: scatter.frontier(FRONT, "wall ms", 0.01),
 }
 
 
@@ -130,9 +130,9 @@ def test_timeline_keeps_a_round_in_its_place_when_another_failed():
 
 
 def test_frontier_names_its_points_and_gives_the_exact_one_a_place():
-    found = texts(frontier.frontier(FRONT, "wall ms", 0.01))
+    found = texts(scatter.frontier(FRONT, "wall ms", 0.01))
     assert {"exact & slow", "<fast>", "neither", "0", "max_error 1 %"} <= set(found)
-    assert "0" not in texts(frontier.frontier([p for p in FRONT if p.error], "ms"))
+    assert "0" not in texts(scatter.frontier([p for p in FRONT if p.error], "ms"))
 
 
 spot = st.tuples(st.floats(0, 500), st.floats(0, 300))
@@ -140,8 +140,8 @@ spot = st.tuples(st.floats(0, 500), st.floats(0, 300))
 
 @given(st.lists(spot, min_size=1, max_size=12))
 def test_labels_never_cover_each_other_nor_a_mark_nor_leave_the_area(anchors):
-    marks = [frontier.around(a, 5) for a in anchors]
-    found = frontier.place(anchors, [(80, 16)] * len(anchors), (0, 0, 500, 300), marks)
+    marks = [scatter.around(a, 5) for a in anchors]
+    found = scatter.place(anchors, [(80, 16)] * len(anchors), (0, 0, 500, 300), marks)
     places = [p for p in found if p]
     for i, (left, bottom, right, top) in enumerate(places):
         assert left >= 0 and bottom >= 0 and right <= 500 and top <= 300
@@ -150,11 +150,11 @@ def test_labels_never_cover_each_other_nor_a_mark_nor_leave_the_area(anchors):
 
 
 def test_a_label_with_room_stands_beside_its_point():
-    assert frontier.place([(100, 100)], [(80, 16)], (0, 0, 500, 300), []) == [(112, 92, 192, 108)]
+    assert scatter.place([(100, 100)], [(80, 16)], (0, 0, 500, 300), []) == [(112, 92, 192, 108)]
 
 
 def test_a_label_without_room_is_left_out():
-    assert frontier.place([(100, 100)], [(80, 16)], (0, 0, 500, 300), [(0, 0, 500, 300)]) == [None]
+    assert scatter.place([(100, 100)], [(80, 16)], (0, 0, 500, 300), [(0, 0, 500, 300)]) == [None]
 
 
 HOSTILE = '<script src="http://x/a.js"></script> ![i](http://x/i.png) [l](http://x) <http://x>'
