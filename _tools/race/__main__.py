@@ -4,11 +4,13 @@ import contextlib
 import copy
 import json
 import os
+import re
 import signal
 import sys
 import uuid
 from collections.abc import Callable, Iterator
 from importlib import resources
+from pathlib import Path
 
 import elasticsearch
 import requests
@@ -32,6 +34,17 @@ def variable(name: str, default: str = "") -> str:
     return os.environ.get(name, "").strip() or default
 
 
+def checked(name: str, default: str, pattern: str, allowed: str) -> str:
+    """A variable that must match a pattern.
+
+    :raises RaceError: with one line that names the variable, the value and what is allowed.
+    """
+    value = variable(name, default)
+    if not re.fullmatch(pattern, value):
+        raise RaceError(f"{name} is [{value}], allowed is {allowed}")
+    return value
+
+
 def put_template(store: Cluster) -> None:
     """Puts Rally's own metrics template, less the one field type that the embedded node lacks; Rally keeps it."""
     template = json.loads(resources.files("esrally").joinpath("resources/metrics-template.json").read_text())
@@ -41,11 +54,20 @@ def put_template(store: Cluster) -> None:
 
 
 def start_target(launcher: Launcher, outlive: bool) -> Cluster:
-    version = variable("ES_VERSION", DEFAULT_VERSION)
-    nodes = int(variable("NODES", "1"))
-    data = launcher.root / f"data-{version}"
-    heap = variable("HEAP", "1g")
-    return launcher.start(TARGET, version, nodes, heap, TARGET_PORT, data=data, outlive=outlive)
+    version = checked("ES_VERSION", DEFAULT_VERSION, r"\d+\.\d+\.\d+", "a version such as 8.17.2")
+    nodes = checked("NODES", "1", r"[1-9]\d?", "an integer from 1 to 99")
+    heap = checked("HEAP", "1g", r"[1-9]\d*[mg]", "megabytes or gigabytes, such as 512m or 1g")
+    port = checked("PORT", str(TARGET_PORT), r"[1-9]\d{3,4}", "an integer from 1000 to 65535")
+    return launcher.start(
+        TARGET,
+        version,
+        int(nodes),
+        heap,
+        int(port),
+        port_is_fixed=bool(variable("PORT")),
+        data=Path(variable("DATA", str(launcher.root))).absolute() / f"data-{version}",
+        outlive=outlive,
+    )
 
 
 def start_store(launcher: Launcher, outlive: bool) -> Cluster:
@@ -98,7 +120,11 @@ def check_target(hosts: str) -> None:
     :raises RaceError: when it does not answer as an Elasticsearch of 8.0 or newer does.
     """
     target = opts.TargetHosts(hosts)
-    options = opts.ClientOptions(variable("CLIENT_OPTIONS", opts.ClientOptions.DEFAULT_CLIENT_OPTIONS), target)
+    given = variable("CLIENT_OPTIONS", opts.ClientOptions.DEFAULT_CLIENT_OPTIONS)
+    try:
+        options = opts.ClientOptions(given, target)
+    except (OSError, ValueError) as e:
+        raise RaceError(f"CLIENT_OPTIONS is [{given}], which cannot be read: {e}") from None
     try:
         es = EsClientFactory(target.default, copy.deepcopy(options.default)).create()
         number = es.perform_request(method="GET", path="/").body["version"]["number"]

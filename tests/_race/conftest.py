@@ -16,7 +16,9 @@ ROOT = Path(__file__).parents[2]
 WORK = ROOT / "_work" / "test"
 DOWNLOADS = ROOT / "_work" / "downloads"
 ESRALLY = str(Path(sys.executable).with_name("esrally"))
-VARIABLES = "CHALLENGE PARAMS TEST_MODE ES_VERSION NODES HEAP TAGS HOSTS CLIENT_OPTIONS STORE RACE_ID RALLY_ARGS RACE"
+VARIABLES = (
+    "CHALLENGE PARAMS TEST_MODE ES_VERSION NODES HEAP PORT DATA TAGS HOSTS CLIENT_OPTIONS STORE RACE_ID RALLY_ARGS RACE"
+)
 
 
 def make(target, timeout=900, **variables):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from conftest import DOWNLOADS, leftovers
+from conftest import DOWNLOADS, leftovers, make
 
 from _tools.elasticsearch.nodes import Launcher, NodeError
 
@@ -78,3 +78,24 @@ def test_a_clone_below_a_folder_that_nobody_cannot_enter(tmp_path):
         launcher.stop("closed")
         if launcher.root.is_relative_to(Path("/var/tmp")):
             shutil.rmtree(launcher.root)
+
+
+@pytest.mark.parametrize(
+    "variables, message",
+    [
+        ({"NODES": "many"}, "NODES is [many], allowed is an integer from 1 to 99"),
+        ({"HEAP": "1"}, "HEAP is [1], allowed is megabytes or gigabytes, such as 512m or 1g"),
+        ({"ES_VERSION": "latest"}, "ES_VERSION is [latest], allowed is a version such as 8.17.2"),
+        ({"ES_VERSION": "8.17.999"}, "the Java registry has no org.elasticsearch.distribution.integ-test-zip"),
+        ({"PORT": None}, "port {port} is in use"),
+    ],
+)
+def test_variables_of_the_target_are_checked(variables, message):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = make("up", **{k: v or port for k, v in variables.items()})
+    assert result.returncode != 0
+    assert f"[ERROR] {message.format(port=port)}" in result.stdout
+    assert "Traceback" not in result.stdout
