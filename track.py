@@ -5,6 +5,7 @@ from esrally.track.loader import DefaultTrackPreparator
 from .cluster_metrics.coverage import CellParams, CellRunner, PlanParams, PlanRunner
 from .cluster_metrics.experiment import Experiment
 from .cluster_metrics.index import CheckIndex, CheckIndexParams, DeleteOwnIndex
+from .cluster_metrics.profile import ProfileParams, ProfileRunner
 
 
 def register(registry):
@@ -15,7 +16,9 @@ def register(registry):
     registry.register_runner("check-index", CheckIndex(), async_runner=True)
     registry.register_runner("query-cell", CellRunner(), async_runner=True)
     registry.register_runner("query-plan", PlanRunner(), async_runner=True)
+    registry.register_runner("query-profile", ProfileRunner(), async_runner=True)
 
     registry.register_param_source("check-index-params", CheckIndexParams)
     registry.register_param_source("query-cell-params", CellParams)
     registry.register_param_source("query-plan-params", PlanParams)
+    registry.register_param_source("query-profile-params", ProfileParams)

@@ -14,6 +14,8 @@ from .corpus import NAME, Corpus, CorpusError, generate_epoch
 from .coverage import shuffled
 
 CELL = "query-cell"
+PLANS = ("query-plan", "query-profile")
+"""Operation types of tasks whose runner walks a plan in rounds."""
 
 
 class Experiment(loader.TrackProcessor):
@@ -39,7 +41,7 @@ class Experiment(loader.TrackProcessor):
             for task in (leaf for element in challenge.schedule for leaf in element):
                 if task.operation.type == "check-index":
                     task.operation.params["parameters"] = values
-                if task.operation.type == "query-plan":
+                if task.operation.type in PLANS:
                     task.iterations = values["rounds"]
                     task.operation.params["warmup-iterations"] = task.warmup_iterations
 
