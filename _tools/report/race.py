@@ -11,7 +11,7 @@ import elasticsearch
 from elasticsearch import helpers
 
 CHECK = "check-index"
-KINDS = ("query-cell", "query-plan", "coverage")
+KINDS = ("query-cell", "query-plan", "coverage", "query-profile", "profiled-coverage", "profiled-call")
 """Operation types whose samples are read."""
 
 
