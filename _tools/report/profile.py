@@ -57,6 +57,9 @@ AGGREGATIONS = (
 """Columns of ``es_profile_query_aggs.csv`` after the start (UTC): one row per search with the profiler on and
 aggregation."""
 
+SHOWN_MS = 0.0005
+"""Least time of a part that is shown."""
+
 Values = Mapping[str, Samples]
 
 
@@ -129,7 +132,7 @@ def over(part: Samples, whole: Samples) -> Samples:
 
 def fine(ms: float) -> str:
     """Milliseconds to the microsecond, which is as much as the small parts of a profile are good for."""
-    return f"{ms:.3f}" if abs(ms) < 1 else number(ms)
+    return f"{ms:.3f}".replace("-", "−") if abs(ms) < 1 else number(ms)
 
 
 def sections(race: Race) -> list[Section]:
@@ -197,7 +200,7 @@ def phases(on: Values, off: Values) -> list[tuple[str, str, Samples]]:
         ("filter", "filter", filtering),
         ("collect: 3 percentiles, t-digest", "percentiles", percentiles),
         ("collect: 3 sums", "sums", sums),
-        ("build and serialise: the rest of took", "rest", rest),
+        ("build and reduce: the rest of took", "rest", rest),
         ("… of it aggregations building, in the tree", "", building),
         ("… of it collectors besides the aggregations", "", collectors),
         ("… of it unexplained", "", rest - building - collectors),
@@ -210,12 +213,13 @@ def _phases(on: Values, off: Values) -> str:
     whole = found[-1][2]
     rows = []
     for text, seed, values in found:
-        ms, share = median(values), median(over(values, whole))
-        row = [text, fine(ms.value), interval(ms, fine), percent(share.value), interval(share, percent), "–", "–"]
+        ms, share, of_took = (median(v) for v in (values, over(values, whole), over(values, off["took_ms"])))
+        row = [text, fine(ms.value), interval(ms, fine), percent(share.value), interval(share, percent)]
+        row += [percent(of_took.value) if seed not in ("network", "whole") else "–", "–", "–"]
         if seed:
             row[-2:] = [f"{SEED_PHASES[seed][0]}", f"{100 * SEED_PHASES[seed][1]:.0f} %"]
         rows.append(row)
-    head = ["phase, per search", "ms", "95 % interval", "share", "95 % interval", "seed ms", "seed share"]
+    head = ["phase, per search", "ms", "95 % interval", "share", "95 % interval", "of took", "seed ms", "seed share"]
     return (
         "Each phase's time in the profile tree, as a fraction of the same coverage's `took` with the profiler on, is "
         "multiplied by the `took` of the coverage without profiler of the same round; network and parse are measured "
@@ -224,10 +228,11 @@ def _phases(on: Values, off: Values) -> str:
         "proportion to their own.\n\n"
         + table(head, rows)
         + "\nThis supposes that the profiler slows all phases down alike. It does not: it weighs most on short steps, "
-        "so filter and sums come out too high; the challenge query-decomp measures without profiler, by subtraction. "
-        "`took` ends before the response is written as JSON, so writing it counts with the network, as does the part "
-        f"of a millisecond that `took` cuts off. Parsing alone takes {fine(median(off['parse_ms']).value)} ms. The "
-        "seed's first share is of its wall time, its others are of its `took`.\n"
+        "so filter and sums come out too high and the percentiles too low; the challenge query-decomp measures without "
+        "profiler, by subtraction. `took` ends before the response is written as JSON, so writing it counts with the "
+        "network, as does the part of a millisecond that `took` cuts off. Parsing alone takes "
+        f"{fine(median(off['parse_ms']).value)} ms. The seed's first share is of its wall time, its others are of its "
+        "`took`: compare them with that column.\n"
     )
 
 
@@ -243,16 +248,16 @@ def _tree(on: Values) -> str:
     lines += [("fetch", on["fetch_ms"]), ("tree: rewrite, query, collectors, building, fetch", tree)]
     rows = []
     for text, values in lines:
-        if values.any():
+        if np.median(values) >= SHOWN_MS:
             ms, share = median(values), median(over(values, on["took_ms"]))
             rows.append([text, fine(ms.value), interval(ms, fine), percent(share.value)])
     return (
-        "Per search with the profiler on; parts without time are left out. A query's time includes that of the queries "
-        "inside it, the collectors' time includes the aggregations' collect and build_leaf_collector. Collectors are "
-        "timed on every document: means over the searches of a round. Queries and aggregations are timed on a sample "
-        "that is scaled up, with the clock readings and pauses in it: the median search of each round, and the tree "
-        "may still exceed `took`. With several slices in parallel the times are sums over them.\n\n"
-        + table(["part", "ms", "95 % interval", "of took"], rows)
+        "Per search with the profiler on; parts below half a microsecond are left out. A query's time includes that "
+        "of the queries inside it, the collectors' time includes the aggregations' collect and build_leaf_collector. "
+        "Collectors are timed on every document: means over the searches of a round. Queries and aggregations are "
+        "timed on a sample that is scaled up, with the clock readings and pauses in it: the median search of each "
+        "round, and the tree may still exceed `took`. With several slices in parallel the times are sums over them."
+        "\n\n" + table(["part", "ms", "95 % interval", "of took"], rows)
     )
 
 
@@ -262,11 +267,13 @@ def _aggregations(race: Race) -> str:
     def typical(key: str) -> Samples:
         return np.array([np.median([s.meta[key] for s in samples]) for _, samples in sorted(calls.items())])
 
+    kinds = aggregation_kinds()
+    others = [p for p in AGGREGATION_PARTS if p != "collect"]
+    others = [p for p in others if any(np.median(typical(f"{name}_{p}_ms")) >= SHOWN_MS for name in kinds)]
     rows = []
-    for name, kind in aggregation_kinds().items():
+    for name, kind in kinds.items():
         collect = median(typical(f"{name}_collect_ms"))
-        rest = [fine(median(typical(f"{name}_{p}_ms")).value) for p in AGGREGATION_PARTS if p != "collect"]
-        rows.append([name, kind, collect.n, fine(collect.value), interval(collect, fine), percent(collect.cv), *rest])
-    head = ["aggregation", "kind", "n", "collect ms", "95 % interval", "CV"]
-    head += [f"{p.replace('_', ' ')} ms" for p in AGGREGATION_PARTS if p != "collect"]
+        row = [name, kind, collect.n, fine(collect.value), interval(collect, fine), percent(collect.cv)]
+        rows.append([*row, *(fine(float(np.median(typical(f"{name}_{p}_ms")))) for p in others)])
+    head = ["aggregation", "kind", "n", "collect ms", "95 % interval", "CV", *(f"{p} ms" for p in others)]
     return "The median search of each round, median over rounds, with the profiler on.\n\n" + table(head, rows)
