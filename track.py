@@ -4,6 +4,15 @@ from esrally.track.loader import DefaultTrackPreparator
 
 from .cluster_metrics.coverage import CellParams, CellRunner, PlanParams, PlanRunner
 from .cluster_metrics.experiment import Experiment
+from .cluster_metrics.frontier import (
+    BuildLayouts,
+    DropLayouts,
+    FrontierCpuParams,
+    FrontierCpuRunner,
+    FrontierParams,
+    FrontierRunner,
+    LayoutsParams,
+)
 from .cluster_metrics.index import CheckIndex, CheckIndexParams, DeleteOwnIndex
 from .cluster_metrics.profile import ProfileParams, ProfileRunner
 
@@ -17,8 +26,15 @@ def register(registry):
     registry.register_runner("query-cell", CellRunner(), async_runner=True)
     registry.register_runner("query-plan", PlanRunner(), async_runner=True)
     registry.register_runner("query-profile", ProfileRunner(), async_runner=True)
+    registry.register_runner("build-layouts", BuildLayouts(), async_runner=True)
+    registry.register_runner("frontier", FrontierRunner(), async_runner=True)
+    registry.register_runner("frontier-cpu", FrontierCpuRunner(), async_runner=True)
+    registry.register_runner("drop-layouts", DropLayouts(), async_runner=True)
 
     registry.register_param_source("check-index-params", CheckIndexParams)
     registry.register_param_source("query-cell-params", CellParams)
     registry.register_param_source("query-plan-params", PlanParams)
     registry.register_param_source("query-profile-params", ProfileParams)
+    registry.register_param_source("layouts-params", LayoutsParams)
+    registry.register_param_source("frontier-params", FrontierParams)
+    registry.register_param_source("frontier-cpu-params", FrontierCpuParams)

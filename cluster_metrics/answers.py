@@ -63,6 +63,17 @@ def percentile_bounds(answer: list[float], percent: float, algorithm: str) -> tu
     return below * (1 - FLOAT32_TOLERANCE), above * (1 + FLOAT32_TOLERANCE)
 
 
+def response_problems(response: dict) -> list[str]:
+    """What keeps a search response, or an item of ``_msearch``, from being an answer at all."""
+    if "error" in response:
+        error = response["error"]
+        return [f"item error {response.get('status')} {error.get('type') if isinstance(error, dict) else error}"]
+    problems = ["timed_out"] if response.get("timed_out") else []
+    if failed := response.get("_shards", {}).get("failed", 0):
+        problems.append(f"{failed} failed shards")
+    return problems
+
+
 def check_response(response: dict, expected: dict, sums: bool, algorithm: str | None) -> tuple[float, list[str]]:
     """Holds one search response against the exact answers of its node and epoch.
 
@@ -72,15 +83,7 @@ def check_response(response: dict, expected: dict, sums: bool, algorithm: str | 
     :param algorithm: ``tdigest``, ``hdr`` or None when the query asks for no percentiles.
     :return: the greatest relative error of p50 and p90 over all fields (0.0 without percentiles), and what is wrong.
     """
-    if "error" in response:
-        error = response["error"]
-        return 0.0, [f"item error {response.get('status')} {error.get('type') if isinstance(error, dict) else error}"]
-    problems = []
-    if response.get("timed_out"):
-        problems.append("timed_out")
-    if failed := response.get("_shards", {}).get("failed", 0):
-        problems.append(f"{failed} failed shards")
-    if problems:
+    if problems := response_problems(response):
         return 0.0, problems
     worst = 0.0
     aggregations = response.get("aggregations", {})

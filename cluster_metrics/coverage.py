@@ -40,11 +40,14 @@ class Coverages:
         self._answers: dict[int, dict] = {}
         self._requests: dict[tuple, list[Request]] = {}
 
+    def rows_file(self, epoch: int) -> str:
+        if not self._rows[epoch]:
+            raise exceptions.DataError(f"corpus epoch {epoch} is missing on this load driver")
+        return self._rows[epoch]
+
     def answers(self, epoch: int) -> dict:
         if epoch not in self._answers:
-            if not self._rows[epoch]:
-                raise exceptions.DataError(f"corpus epoch {epoch} is missing on this load driver")
-            self._answers[epoch] = corpora.load_answers(self._rows[epoch])
+            self._answers[epoch] = corpora.load_answers(self.rows_file(epoch))
         return self._answers[epoch]
 
     def make(self, variant: str, transport: str, epoch: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from .corpus import NAME, Corpus, CorpusError, generate_epoch
 from .coverage import shuffled
 
 CELL = "query-cell"
-PLANS = ("query-plan", "query-profile")
+PLANS = ("query-plan", "query-profile", "frontier")
 """Operation types of tasks whose runner walks a plan in rounds."""
 
 

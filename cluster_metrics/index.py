@@ -8,11 +8,34 @@ from esrally import exceptions
 from .corpus import NAME
 from .coverage import Coverages
 from .queries import Request
-from .requests import get
+from .requests import get, request
 
 MARK = "cluster-metrics track"
 """Value of ``_meta.created_by`` in the mapping of an index that this track created."""
 OLDEST_ELASTICSEARCH = (8, 0)
+
+
+async def delete_own_index(es: Any, name: str, foreign: bool = False) -> int:
+    """Deletes an index if it is there and carries the track's mark; returns how many were deleted.
+
+    :param foreign: delete it without the mark, too.
+    :raises esrally.exceptions.RallyAssertionError: when the index has no mark.
+    """
+    import elasticsearch
+
+    try:
+        found = await request(es, "GET", f"/{name}/_mapping")
+    except elasticsearch.NotFoundError:
+        return 0
+    for index, body in found.items():
+        own = body["mappings"].get("_meta", {}).get("created_by") == MARK
+        if index != name or not (own or foreign):
+            raise exceptions.RallyAssertionError(
+                f"index [{index}] was not created by this track and will not be deleted; "
+                f"remove it yourself or set the track parameter [delete_foreign_index] to true"
+            )
+        await request(es, "DELETE", f"/{index}")
+    return len(found)
 
 
 class DeleteOwnIndex:
@@ -24,21 +47,7 @@ class DeleteOwnIndex:
     """
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
-        import elasticsearch
-
-        try:
-            found = (await es.perform_request(method="GET", path=f"/{NAME}/_mapping")).body
-        except elasticsearch.NotFoundError:
-            return {"weight": 0, "unit": "ops"}
-        for index, body in found.items():
-            own = body["mappings"].get("_meta", {}).get("created_by") == MARK
-            if index != NAME or not (own or params.get("delete-foreign-index", False)):
-                raise exceptions.RallyAssertionError(
-                    f"index [{index}] was not created by this track and will not be deleted; "
-                    f"remove it yourself or set the track parameter [delete_foreign_index] to true"
-                )
-            await es.perform_request(method="DELETE", path=f"/{index}")
-        return {"weight": len(found), "unit": "ops"}
+        return {"weight": await delete_own_index(es, NAME, params.get("delete-foreign-index", False)), "unit": "ops"}
 
     def __repr__(self) -> str:
         return "delete-own-index"

@@ -5,6 +5,7 @@ from typing import Any
 
 from esrally import exceptions
 
+from .configurations import CONFIGURATIONS
 from .corpus import LIMITS, Corpus, CorpusError
 from .queries import TRANSPORTS, VARIANTS
 
@@ -104,6 +105,20 @@ PARAMETERS = {
         ),
         Parameter("passes", "passes", "Passes over all cells, each in an order of its own.", 1, 100),
         Parameter("rounds", "rounds", "Rounds of the plan task, each visiting every cell once.", 1, 10_000),
+        Parameter(
+            "configurations",
+            "",
+            "Configurations of query-frontier to run; production is always among them.",
+            choices=tuple(CONFIGURATIONS),
+            many=True,
+        ),
+        Parameter(
+            "max_error_permille",
+            "‰",
+            "Greatest relative error of p50 and p90 that the advice of query-frontier may have.",
+            0,
+            1000,
+        ),
     )
 }
 
@@ -116,6 +131,8 @@ def check(values: dict[str, Any]) -> dict[str, Any]:
     :raises esrally.exceptions.TrackConfigError: on the first value that is not allowed.
     """
     checked = {name: PARAMETERS[name].check(value) for name, value in values.items()}
+    if "production" not in checked["configurations"]:
+        checked["configurations"].insert(0, "production")
     try:
         corpus_of(checked).check()
     except CorpusError as e:

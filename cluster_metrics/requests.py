@@ -19,10 +19,21 @@ def aside(es: Any) -> Iterator[None]:
         es.restore_context(token)
 
 
+async def request(es: Any, method: str, path: str, body: Any = None, timeout: float | None = None) -> Any:
+    """A request in the current request context; its response decoded.
+
+    :param body: is sent as JSON.
+    :param timeout: in seconds; default is that of the client options.
+    """
+    client = es.options(request_timeout=timeout) if timeout else es
+    response = await client.perform_request(method=method, path=path, body=body)
+    return response.body
+
+
 async def get(es: Any, path: str) -> Any:
     """A GET request outside the timed section."""
     with aside(es):
-        return (await es.perform_request(method="GET", path=path)).body
+        return await request(es, "GET", path)
 
 
 async def send(es: Any, request: Request) -> bytes:

@@ -11,7 +11,18 @@ import elasticsearch
 from elasticsearch import helpers
 
 CHECK = "check-index"
-KINDS = ("query-cell", "query-plan", "coverage", "query-profile", "profiled-coverage", "profiled-call")
+KINDS = (
+    "query-cell",
+    "query-plan",
+    "coverage",
+    "query-profile",
+    "profiled-coverage",
+    "profiled-call",
+    "build-layouts",
+    "frontier",
+    "frontier-coverage",
+    "frontier-cpu",
+)
 """Operation types whose samples are read."""
 
 

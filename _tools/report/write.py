@@ -6,11 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from . import decomp, limits, page, profile
+from . import decomp, frontier, limits, page, profile
 from .race import Race, ReportError, connect, load
 from .section import Section, Sheet
 
-EXPLAINED_BY = {"query-decomp": decomp, "query-profile": profile}
+EXPLAINED_BY = {"query-decomp": decomp, "query-profile": profile, "query-frontier": frontier}
 PUBLIC = (
     "race-id",
     "race-timestamp",

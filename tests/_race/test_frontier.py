@@ -1,0 +1,26 @@
+"""query-frontier on a real node: every configuration runs, and its error is measured."""
+
+import csv
+
+import requests
+from conftest import WORK, make
+
+from cluster_metrics.configurations import CONFIGURATIONS
+
+
+def test_every_configuration_is_measured_and_its_indices_are_gone(loaded):
+    params = "epochs:1,warmup_iterations:0,rounds:2"
+    race = make("race", TEST_MODE=1, CHALLENGE="query-frontier", RACE_ID="frontier", PARAMS=params)
+    assert race.returncode == 0, race.stdout[-5000:]
+    assert "failed samples" not in race.stdout
+    assert "Within an error of 1.0%" in race.stdout or "No configuration keeps" in race.stdout
+    with open(WORK / "reports" / "frontier" / "es_profile_frontier.csv") as f:
+        rows = list(csv.DictReader(f))
+    assert {row["configuration"] for row in rows} == set(CONFIGURATIONS)
+    assert {row["round"] for row in rows} == {"1", "2"}
+    errors = {c: max(float(r["percentile_error"]) for r in rows if r["configuration"] == c) for c in CONFIGURATIONS}
+    assert errors["rollup"] < 1e-12
+    assert errors["sampler-0.01"] > errors["production"]
+    assert all(float(r["sum_error"]) < 1e-6 for r in rows if "sampler" not in r["configuration"])
+    left = requests.get(f"{loaded['target']}/_cat/indices/cluster-metrics*?h=index", timeout=30).text.split()
+    assert left == ["cluster-metrics"]

@@ -1,0 +1,138 @@
+import json
+
+import pytest
+
+from _tools.report import frontier as explained
+from _tools.report.race import Race, Sample
+from cluster_metrics.configurations import BASE, CONFIGURATIONS, LAYOUTS, Configuration, answers_in, requests_of
+from cluster_metrics.corpus import Corpus, generate_epoch, load_answers
+from cluster_metrics.frontier import bulk_bodies, errors_of, rollup_bodies
+from cluster_metrics.queries import VARIANTS, coverage_requests
+
+NODES = ["N001", "N002"]
+CORPUS = Corpus(nodes=2, tasks=3, rows_per_epoch=25, epochs=1)
+
+
+def test_the_base_is_the_production_query_sent_as_production_sends_it():
+    assert requests_of(CONFIGURATIONS[BASE], NODES, 3) == coverage_requests(VARIANTS["D_td"], "serial", NODES, 3)
+    assert requests_of(CONFIGURATIONS["msearch"], NODES, 3) == coverage_requests(VARIANTS["D_td"], "msearch", NODES, 3)
+
+
+def test_every_layout_is_used_and_every_used_layout_exists():
+    assert {c.layout for c in CONFIGURATIONS.values() if c.layout} == set(LAYOUTS)
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_no_configuration_uses_the_request_cache(name):
+    for request in requests_of(CONFIGURATIONS[name], NODES, 1):
+        headers = [json.loads(line) for line in request.body.splitlines()[0::2]] if "msearch" in request.path else []
+        assert all(h["request_cache"] is False for h in headers)
+        assert headers or "request_cache=false" in request.path
+
+
+def aggregations(value):
+    return {"cpu_sum": {"value": value}, "cpu_pct": {"values": {"50.0": value}}}
+
+
+@pytest.mark.parametrize(
+    "form, responses",
+    [
+        ("serial", [{"aggregations": aggregations(1)}, {"aggregations": aggregations(2)}]),
+        (
+            "terms",
+            [
+                {
+                    "aggregations": {
+                        "by_node": {"buckets": [{"key": n, **aggregations(i)} for n, i in (("N002", 2), ("N001", 1))]}
+                    }
+                }
+            ],
+        ),
+        (
+            "filters",
+            [{"aggregations": {"by_node": {"buckets": {n: aggregations(i) for n, i in (("N001", 1), ("N002", 2))}}}}],
+        ),
+        (
+            "rollup",
+            [
+                {
+                    "hits": {
+                        "hits": [
+                            {"_source": {"node": n, "aggregations": aggregations(i)}}
+                            for n, i in (("N002", 2), ("N001", 1))
+                        ]
+                    }
+                }
+            ],
+        ),
+    ],
+)
+def test_answers_are_found_in_every_form(form, responses):
+    found = answers_in(Configuration("x", form=form), NODES, responses)
+    assert {node: found[node]["cpu_sum"]["value"] for node in NODES} == {"N001": 1, "N002": 2}
+
+
+def test_sampled_answers_are_found_within_the_sampler():
+    response = {"aggregations": {"sample": aggregations(5)}}
+    found = answers_in(Configuration("x", probability=0.1), NODES, [response, response])
+    assert found["N002"]["cpu_sum"]["value"] == 5
+
+
+def test_errors_are_relative_and_apart_for_middle_extremes_and_sums():
+    exact = {"sum": 200.0, "percentiles": {"0": [10.0], "50": [20.0], "90": [40.0], "100": [80.0]}}
+    values = {"0.0": 11.0, "50.0": 20.2, "90.0": 42.0, "100.0": 80.0}
+    got = {"cpu_sum": {"value": 198.0}, "cpu_pct": {"values": values}}
+    assert errors_of(got, {"cpu": exact}) == (pytest.approx(0.05), pytest.approx(0.1), pytest.approx(0.01))
+    missing = {"cpu_sum": {"value": 200.0}, "cpu_pct": {"values": values | {"50.0": None}}}
+    assert errors_of(missing, {"cpu": exact})[0] == 1.0
+
+
+def test_bulk_bodies_hold_every_row_with_its_action(tmp_path, monkeypatch):
+    monkeypatch.setattr("cluster_metrics.frontier.BULK_ROWS", 10)
+    path = generate_epoch(CORPUS, 1, tmp_path)
+    bodies = list(bulk_bodies(CORPUS, 1, str(path)))
+    assert [body.count(b"\n") for body in bodies] == [20, 20, 10]
+    lines = b"".join(bodies).splitlines(keepends=True)
+    assert set(lines[0::2]) == {b'{"index":{}}\n'}
+    assert b"".join(lines[1::2]) == path.read_bytes()
+
+
+def test_the_rollup_holds_the_exact_answers(tmp_path):
+    path = generate_epoch(CORPUS, 1, tmp_path)
+    documents = [json.loads(line) for line in rollup_bodies(CORPUS, 1, str(path)).splitlines()[1::2]]
+    expected = load_answers(path)
+    assert [d["node"] for d in documents] == list(expected)
+    for document in documents:
+        errors = errors_of(document["aggregations"], expected[document["node"]])
+        assert errors == (pytest.approx(0), pytest.approx(0), pytest.approx(0, abs=1e-12))
+
+
+def race(**figures):
+    """A race of 20 rounds with these wall times and errors; all rounds alike."""
+    samples = []
+    for name, (wall, error) in figures.items():
+        for r in range(20):
+            meta = {"round": r, "wall_ms": wall, "took_ms": wall, "percentile_error": error, "sum_error": 0.0}
+            samples.append(Sample("frontier-coverage", r, name.replace("_", "-"), wall, meta | {"extreme_error": 0.0}))
+    return Race({"race-id": "x", "challenge": "query-frontier"}, samples, {})
+
+
+FIGURES = {"production": (400.0, 0.004), "hdr_1": (100.0, 0.05), "hdr_3": (200.0, 0.0004), "hdr_5": (300.0, 0.001)}
+
+
+def test_front_has_what_nothing_beats_in_both():
+    assert [p.name for p in explained.front(explained.points(race(**FIGURES)))] == ["hdr-1", "hdr-3"]
+
+
+@pytest.mark.parametrize("bound, name, gain", [(0.1, "hdr-1", "4.00 ×"), (0.01, "hdr-3", "2.00 ×")])
+def test_advice_is_the_fastest_within_the_bound(bound, name, gain):
+    text = explained.advice(explained.points(race(**FIGURES)), bound)
+    assert f"take **{name}**" in text
+    assert gain in text
+
+
+def test_advice_when_nothing_is_good_enough_or_faster():
+    found = explained.points(race(**FIGURES))
+    assert "No configuration" in explained.advice(found, 1e-6)
+    slower = explained.points(race(production=(100.0, 0.001), hdr_3=(200.0, 0.0004)))
+    assert "nothing is faster" in explained.advice(slower, 0.01)
