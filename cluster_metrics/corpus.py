@@ -26,6 +26,9 @@ from pathlib import Path
 from .answers import field_answers
 
 FORMAT_VERSION = 1
+"""Of the rows: another one, other rows."""
+ANSWERS_VERSION = 2
+"""Of the answers that stand beside them."""
 NAME = "cluster-metrics"
 FIELDS = ("cpu", "mem", "net")
 MICRO = 10**6
@@ -83,7 +86,7 @@ class Corpus:
 
         The number of epochs is no part of the hash, since an epoch's rows do not depend on how many there are.
         """
-        key = json.dumps([FORMAT_VERSION, self.nodes, self.tasks, self.rows_per_epoch, self.seed])
+        key = json.dumps([FORMAT_VERSION, ANSWERS_VERSION, self.nodes, self.tasks, self.rows_per_epoch, self.seed])
         return f"{NAME}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
 
     def file_name(self, epoch: int) -> str:
