@@ -1,24 +1,34 @@
 """Statistics of samples. The unit of replication is the round: what is resampled is always whole rounds."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
 RESAMPLES = 10_000
 SEED = 42
+ENOUGH = 20
+"""Rounds below which there is no verdict; ``make bench-statistics`` shows what is found at this size."""
+THRESHOLD = 0.01
+"""Noise threshold: a change that may be smaller than this is no difference. The default of criterion.rs."""
 Samples = npt.NDArray[np.float64]
+Statistic = Callable[[Samples], Samples]
+"""Takes samples along the last axis."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median with its 95 % interval.
+    """A statistic of samples, e.g. their median, with its 95 % interval.
 
-    :param n: samples behind it.
-    :param value: the median.
-    :param low: lower bound of the 95 % percentile-bootstrap interval of the median.
+    :param n: samples behind it; of two sides, the smaller number.
+    :param value: the statistic.
+    :param low: lower bound of its 95 % percentile-bootstrap interval.
     :param high: upper bound.
-    :param cv: coefficient of variation of the samples (standard deviation over mean); nan when it means nothing.
+    :param cv: coefficient of variation of the samples; nan when it means nothing.
     """
 
     n: int
@@ -28,16 +38,250 @@ class Estimate:
     cv: float
 
 
+class Verdict(Enum):
+    """What may be said of a ratio of two times."""
+
+    IMPROVED = "improved"
+    REGRESSED = "regressed"
+    NO_DIFFERENCE = "no difference"
+    NOT_ENOUGH = "not enough samples"
+
+
+@dataclass(frozen=True)
+class Outliers:
+    """How many samples lie beyond Tukey's fences; they are shown, never dropped.
+
+    :param low_severe: more than 3 interquartile ranges below the first quartile.
+    :param low_mild: more than 1.5, but not severe.
+    :param high_mild: more than 1.5 above the third quartile, but not severe.
+    :param high_severe: more than 3 above it.
+    """
+
+    low_severe: int
+    low_mild: int
+    high_mild: int
+    high_severe: int
+
+    @property
+    def count(self) -> int:
+        return self.low_severe + self.low_mild + self.high_mild + self.high_severe
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A trend over rounds.
+
+    :param p: probability of a rank correlation with the round this strong or stronger if the order meant nothing.
+    :param change: of the samples' level from the first round to the last, as a share of the first.
+    """
+
+    p: float
+    change: float
+
+
+def cv(samples: Samples) -> float:
+    """Standard deviation over mean; nan for a single sample or a mean that is not positive."""
+    mean_ = float(np.mean(samples))
+    return float(np.std(samples, ddof=1) / mean_) if len(samples) > 1 and mean_ > 0 else float("nan")
+
+
 def median(samples: Samples) -> Estimate:
     """The median of samples with its interval (seeded, so the same samples give the same interval).
 
     :raises ValueError: without samples.
     """
+    return _estimate(samples, _median)
+
+
+def mean(samples: Samples) -> Estimate:
+    """The mean of samples with its interval; see :func:`median`."""
+    return _estimate(samples, lambda x: np.mean(x, axis=-1))
+
+
+def log_error(samples: Samples, resamples: int = RESAMPLES) -> float:
+    """Standard error of the logarithm of the median: about the relative error of the median. By bootstrap.
+
+    :param samples: all above 0.
+    """
+    return float(np.std(np.log(_resampled(samples, _median, np.random.default_rng(SEED), resamples)), ddof=1))
+
+
+def paired_ratio(base: Samples, other: Samples, resamples: int = RESAMPLES) -> Estimate:
+    """The median over rounds of other / base.
+
+    :param base: one sample per round.
+    :param other: samples of the same rounds in the same order.
+    :raises ValueError: without samples, or when the sides differ in number.
+    """
+    _check_pairs(base, other)
+    return replace(_estimate(other / base, _median, resamples), cv=float("nan"))
+
+
+def paired_difference(base: Samples, other: Samples, resamples: int = RESAMPLES) -> Estimate:
+    """The median over rounds of other − base; see :func:`paired_ratio`."""
+    _check_pairs(base, other)
+    return replace(_estimate(other - base, _median, resamples), cv=float("nan"))
+
+
+def ratio(base: Samples, other: Samples, resamples: int = RESAMPLES) -> Estimate:
+    """The ratio of two medians, other / base, of rounds that do not belong together; each side is resampled by itself.
+
+    :param base: samples above 0.
+    :raises ValueError: without samples on a side.
+    """
+    return _of_two(base, other, lambda b, o: o / b, resamples)
+
+
+def difference(base: Samples, other: Samples, resamples: int = RESAMPLES) -> Estimate:
+    """The difference of two medians, other − base; see :func:`ratio`."""
+    return _of_two(base, other, lambda b, o: o - b, resamples)
+
+
+def geometric_mean_ratio(base: Samples, other: Samples, resamples: int = RESAMPLES) -> Estimate:
+    """The geometric mean over cells of the ratio of medians, other / base.
+
+    Whole rounds are resampled, since the cells of a round share its disturbances.
+
+    :param base: a row per cell, a column per round; all above 0.
+    :param other: the same cells in the same order, any number of rounds.
+    """
+    rng = np.random.default_rng(SEED)
+    sides = [_log_level(side, _picks(rng, side.shape[1], resamples)) for side in (base, other)]
+    values = np.exp(sides[1] - sides[0])
+    value = math.exp(log_level(other) - log_level(base))
+    return _with_interval(min(base.shape[1], other.shape[1]), value, values)
+
+
+def log_level(cells: Samples) -> float:
+    """Mean over cells (rows) of the logarithm of the median over rounds (columns)."""
+    return float(np.mean(np.log(np.median(cells, axis=1))))
+
+
+def log_level_error(cells: Samples, resamples: int = RESAMPLES) -> float:
+    """Standard error of :func:`log_level`, by resampling whole rounds."""
+    rng = np.random.default_rng(SEED)
+    return float(np.std(_log_level(cells, _picks(rng, cells.shape[1], resamples)), ddof=1))
+
+
+def widened(estimate: Estimate, floor: float) -> Estimate:
+    """The interval of a ratio with the noise between races added.
+
+    The noise is a factor whose logarithm has the 95 % interval ±floor about 0, and the bounds of independent parts
+    combine as the root of the sum of their squared distances (MOVER; Zou and Donner, Statistics in Medicine 27, 2008).
+
+    :param estimate: a ratio above 0.
+    :param floor: 0 or above, as a logarithm: 0.05 is about 5 %.
+    """
+    down = math.hypot(math.log(estimate.value / estimate.low), floor)
+    up = math.hypot(math.log(estimate.high / estimate.value), floor)
+    return replace(estimate, low=estimate.value * math.exp(-down), high=estimate.value * math.exp(up))
+
+
+def verdict(estimate: Estimate, threshold: float = THRESHOLD, enough: int = ENOUGH) -> Verdict:
+    """Judges a ratio of times: a change only if both bounds of its interval clear the threshold.
+
+    :param estimate: new over old; the interval of two races has to be :func:`widened` before.
+    :param threshold: least change that counts, the same factor up and down (default 0.01: 1 %).
+    :param enough: rounds on each side that a verdict takes (default 20).
+    """
+    if estimate.n < enough or not all(map(math.isfinite, (estimate.low, estimate.high))):
+        return Verdict.NOT_ENOUGH
+    if estimate.low > 1 + threshold:
+        return Verdict.REGRESSED
+    return Verdict.IMPROVED if estimate.high < 1 / (1 + threshold) else Verdict.NO_DIFFERENCE
+
+
+def outliers(samples: Samples) -> Outliers:
+    """Counts samples beyond Tukey's fences (Exploratory Data Analysis, 1977), as criterion.rs names them."""
+    first, third = np.percentile(samples, (25, 75))
+    mild, severe = 1.5 * (third - first), 3 * (third - first)
+    below, above = first - samples, samples - third
+    return Outliers(
+        low_severe=int(np.sum(below > severe)),
+        low_mild=int(np.sum((below > mild) & (below <= severe))),
+        high_mild=int(np.sum((above > mild) & (above <= severe))),
+        high_severe=int(np.sum(above > severe)),
+    )
+
+
+def drift(samples: Samples, permutations: int = RESAMPLES) -> Drift:
+    """Whether samples rise or fall over the rounds: Spearman's rank correlation with the round, two-sided, its p by
+    seeded permutations; how much: the Theil–Sen slope of the logarithms. Rounds that resemble their neighbours count
+    as a drift, too.
+
+    :param samples: above 0, in order of round.
+    :return: p is 1 for fewer than 3 samples or equal ones.
+    """
+    n = len(samples)
+    if n < 3 or np.all(samples == samples[0]):
+        return Drift(1.0, 0.0)
+    ranks, rounds = _ranks(samples), np.arange(n) - (n - 1) / 2
+    rng = np.random.default_rng(SEED)
+    permuted = rng.permuted(np.tile(ranks, (permutations, 1)), axis=1) @ rounds
+    # a hair of slack, for sums of the same ranks in another order differ in the last digit
+    as_strong = np.sum(np.abs(permuted) >= abs(ranks @ rounds) * (1 - 1e-9))
+    first, second = np.triu_indices(n, 1)
+    slope = np.median(np.log(samples[second] / samples[first]) / (second - first))
+    return Drift(float((as_strong + 1) / (permutations + 1)), math.expm1(slope * (n - 1)))
+
+
+def t_quantile(freedom: int, probability: float = 0.975) -> float:
+    """Quantile of Student's t-distribution by the expansion of Abramowitz and Stegun, 26.7.5.
+
+    :param freedom: degrees of freedom; too small by 0.8 % at 2 and by less than 0.2 % from 3 on.
+    """
+    z = NormalDist().inv_cdf(probability)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return z + sum(term / freedom ** (i + 1) for i, term in enumerate(terms))
+
+
+def _median(samples: Samples) -> Samples:
+    return np.asarray(np.median(samples, axis=-1))
+
+
+def _ranks(samples: Samples) -> Samples:
+    """Ranks from 1 on, their mean for equal samples."""
+    _, inverse, counts = np.unique(samples, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+
+
+def _picks(rng: np.random.Generator, n: int, resamples: int) -> npt.NDArray[np.int64]:
+    return rng.integers(0, n, (resamples, n))
+
+
+def _resampled(samples: Samples, statistic: Statistic, rng: np.random.Generator, resamples: int) -> Samples:
     if not len(samples):
         raise ValueError("no samples")
-    rng = np.random.default_rng(SEED)
-    picks = rng.integers(0, len(samples), (RESAMPLES, len(samples)))
-    low, high = np.percentile(np.median(samples[picks], axis=1), (2.5, 97.5))
-    mean = float(np.mean(samples))
-    cv = float(np.std(samples, ddof=1) / mean) if len(samples) > 1 and mean > 0 else float("nan")
-    return Estimate(len(samples), float(np.median(samples)), float(low), float(high), cv)
+    return statistic(samples[_picks(rng, len(samples), resamples)])
+
+
+def _estimate(samples: Samples, statistic: Statistic, resamples: int = RESAMPLES) -> Estimate:
+    values = _resampled(samples, statistic, np.random.default_rng(SEED), resamples)
+    return replace(_with_interval(len(samples), float(statistic(samples)), values), cv=cv(samples))
+
+
+def _of_two(base: Samples, other: Samples, formula: Callable[..., Samples], resamples: int) -> Estimate:
+    rng = np.random.default_rng(SEED)  # one stream for both sides, or equal numbers of rounds would be resampled alike
+    sides = [_resampled(side, _median, rng, resamples) for side in (base, other)]
+    value = float(formula(_median(base), _median(other)))
+    return _with_interval(min(len(base), len(other)), value, formula(*sides))
+
+
+def _with_interval(n: int, value: float, resampled: Samples) -> Estimate:
+    low, high = np.percentile(resampled, (2.5, 97.5))
+    # rounding in the percentiles' interpolation must not leave the value outside
+    return Estimate(n, value, min(float(low), value), max(float(high), value), float("nan"))
+
+
+def _log_level(cells: Samples, picks: npt.NDArray[np.int64]) -> Samples:
+    return np.asarray(np.mean([np.log(np.median(row[picks], axis=1)) for row in cells], axis=0))
+
+
+def _check_pairs(base: Samples, other: Samples) -> None:
+    if len(base) != len(other):
+        raise ValueError(f"{len(base)} samples cannot be paired with {len(other)}")

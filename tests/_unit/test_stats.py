@@ -1,0 +1,176 @@
+"""The statistics hold what they promise, for any samples and on average."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from _tools.report import stats
+from _tools.report.stats import Estimate, Verdict, verdict, widened
+
+NAN = float("nan")
+times = st.floats(0.1, 1e4)
+samples = st.lists(times, min_size=2, max_size=30).map(np.array)
+few = {"resamples": 200}
+
+
+def estimate(low, value, high, n=20):
+    return Estimate(n, value, low, high, NAN)
+
+
+@given(samples, st.floats(0.01, 100))
+def test_mean_and_cv_scale_with_the_samples(values, factor):
+    one, scaled = stats.mean(values), stats.mean(values * factor)
+    assert one.low <= one.value <= one.high
+    assert one.value == pytest.approx(sum(values) / len(values))
+    assert [scaled.value, scaled.low, scaled.high] == pytest.approx(
+        [factor * x for x in (one.value, one.low, one.high)]
+    )
+    assert stats.cv(values * factor) == pytest.approx(stats.cv(values), abs=1e-9)
+
+
+@given(samples, samples)
+def test_a_ratio_and_a_difference_of_two_races_are_those_of_their_medians(base, other):
+    found, gap = stats.ratio(base, other, **few), stats.difference(base, other, **few)
+    assert found.value == np.median(other) / np.median(base)
+    assert gap.value == np.median(other) - np.median(base)
+    assert found.low <= found.value <= found.high and gap.low <= gap.value <= gap.high
+    assert found.n == gap.n == min(len(base), len(other))
+    assert found.low >= other.min() / base.max() and found.high <= other.max() / base.min()
+
+
+@given(samples, st.floats(0.5, 2))
+def test_a_slower_race_scales_the_ratio(values, factor):
+    plain, slower = stats.ratio(values, values, **few), stats.ratio(values, values * factor, **few)
+    assert [slower.low, slower.value, slower.high] == pytest.approx(
+        [factor * x for x in (plain.low, plain.value, plain.high)]
+    )
+
+
+@given(samples)
+def test_the_two_sides_of_a_ratio_are_resampled_apart(values):
+    assume(np.median(values) not in (values.min(), values.max()) and len(set(values)) > 4)
+    assert stats.ratio(values, values).low < 1 < stats.ratio(values, values).high
+
+
+@given(samples, st.floats(0.5, 2), st.integers(0, 99))
+def test_what_a_round_shares_cancels_in_pairs_but_not_between_races(rounds, factor, seed):
+    disturbed = np.random.default_rng(seed).uniform(1, 9, len(rounds))
+    base, other = 10 * disturbed, 10 * factor * disturbed
+    paired = stats.paired_ratio(base, other, **few)
+    assert [paired.low, paired.value, paired.high] == pytest.approx([factor] * 3)
+    assert stats.paired_difference(base, base, **few).high == 0
+    assert stats.ratio(base, other, **few).high > factor * (1 - 1e-9)
+
+
+def test_pairs_need_both_sides():
+    with pytest.raises(ValueError, match="2 samples cannot be paired with 3"):
+        stats.paired_ratio(np.ones(2), np.ones(3))
+    with pytest.raises(ValueError, match="no samples"):
+        stats.ratio(np.ones(2), np.array([]))
+
+
+def test_an_interval_of_a_ratio_covers_the_truth_in_about_95_of_100_cases():
+    rng = np.random.default_rng(2)
+    covered = []
+    for _ in range(400):
+        found = stats.ratio(rng.lognormal(0, 0.1, 20), rng.lognormal(0.2, 0.1, 20), **few)
+        covered.append(found.low <= np.exp(0.2) <= found.high)
+    assert 0.91 <= np.mean(covered) <= 0.995
+
+
+def test_geometric_mean_weighs_cells_alike():
+    base = np.outer([1.0, 1000.0], [1, 1, 1])
+    other = np.outer([2.0, 500.0], [1, 1, 1])
+    found = stats.geometric_mean_ratio(base, other)
+    assert (found.low, found.value, found.high) == pytest.approx((1, 1, 1))
+    assert stats.geometric_mean_ratio(base, 3 * base).value == pytest.approx(3)
+
+
+def test_geometric_mean_keeps_rounds_whole():
+    rng = np.random.default_rng(3)
+    disturbed = rng.lognormal(0, 0.3, 40)
+    shared = np.array([disturbed] * 12)
+    apart = rng.lognormal(0, 0.3, (12, 40))
+    wide, narrow = (np.ptp([e.low, e.high]) for e in (stats.geometric_mean_ratio(x, x) for x in (shared, apart)))
+    assert wide > 2 * narrow
+
+
+@given(samples)
+def test_outliers_are_those_beyond_the_fences(values):
+    found = stats.outliers(values)
+    low, high = np.percentile(values, (25, 75))
+    span = 1.5 * (high - low)
+    assert found.count == np.sum((low - values > span) | (values - high > span))
+    assert found.count <= len(values) / 2
+
+
+def test_outliers_are_classified():
+    steady = [10.0, 11, 12, 13, 14] * 4  # with the five below, the quartiles are 11 and 14
+    found = stats.outliers(np.array([*steady, 1.0, 5.0, 19.0, 24.0, 30.0]))
+    assert (found.low_severe, found.low_mild, found.high_mild, found.high_severe) == (1, 1, 1, 2)
+
+
+@given(st.permutations(range(8)), st.floats(0.1, 10))
+def test_drift_reversed_is_the_drift_backwards(order, factor):
+    values = np.array(order) * factor + 1
+    one, back = stats.drift(values, 2000), stats.drift(values[::-1], 2000)
+    assert 1 + back.change == pytest.approx(1 / (1 + one.change))
+    assert 0 < one.p <= 1 and back.p == pytest.approx(one.p, abs=0.08)
+
+
+def test_equal_samples_share_their_rank():
+    assert list(stats._ranks(np.array([5.0, 1.0, 5.0, 9.0, 5.0]))) == [3, 1, 3, 5, 3]
+
+
+def test_drift_is_found_and_sized():
+    found = stats.drift(100 + 0.5 * np.arange(21) + np.random.default_rng(4).normal(0, 1, 21))
+    assert found.p < 0.001
+    assert found.change == pytest.approx(0.1, rel=0.25)
+    assert stats.drift(np.full(20, 7.0)) == stats.Drift(1.0, 0.0)
+
+
+def test_drift_is_reported_for_about_one_steady_race_of_20():
+    rng = np.random.default_rng(5)
+    alarms = np.mean([stats.drift(rng.exponential(1, 20), 500).p < 0.05 for _ in range(600)])
+    assert 0.025 <= alarms <= 0.08
+
+
+@pytest.mark.parametrize("freedom, value", [(3, 3.182), (4, 2.776), (9, 2.262), (30, 2.042), (10**6, 1.960)])
+def test_t_quantiles_are_those_of_the_tables(freedom, value):
+    assert stats.t_quantile(freedom) == pytest.approx(value, rel=0.002)
+
+
+@given(st.floats(0.5, 2), st.floats(0, 0.5), st.floats(0, 0.5), st.floats(0, 0.3))
+def test_widening_never_narrows(value, down, up, floor):
+    plain = estimate(value * np.exp(-down), value, value * np.exp(up))
+    wide = widened(plain, floor)
+    assert wide.value == value
+    assert wide.low <= plain.low * (1 + 1e-12) and wide.high >= plain.high * (1 - 1e-12)
+    assert np.log(wide.high / value) == pytest.approx(np.hypot(up, floor), abs=1e-9)
+    assert np.log(value / wide.low) == pytest.approx(np.hypot(down, floor), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "low, value, high, n, said",
+    [
+        (1.02, 1.10, 1.18, 20, Verdict.REGRESSED),
+        (0.80, 0.90, 0.98, 20, Verdict.IMPROVED),
+        (0.95, 1.02, 1.10, 20, Verdict.NO_DIFFERENCE),
+        (1.005, 1.10, 1.20, 20, Verdict.NO_DIFFERENCE),  # excludes 1, but not the threshold
+        (0.80, 0.90, 0.995, 20, Verdict.NO_DIFFERENCE),
+        (1.02, 1.10, 1.18, 19, Verdict.NOT_ENOUGH),
+        (NAN, NAN, NAN, 20, Verdict.NOT_ENOUGH),
+    ],
+)
+def test_verdicts(low, value, high, n, said):
+    assert verdict(estimate(low, value, high, n)) is said
+
+
+@given(st.floats(0.5, 2), st.floats(0, 0.5), st.floats(0, 0.5))
+def test_the_verdict_on_swapped_races_is_the_opposite(value, down, up):
+    low, high = value * np.exp(-down), value * np.exp(up)
+    assume(all(abs(x / bound - 1) > 1e-9 for x in (low, high) for bound in (1.01, 1 / 1.01)))
+    opposite = {Verdict.IMPROVED: Verdict.REGRESSED, Verdict.REGRESSED: Verdict.IMPROVED}
+    there, back = verdict(estimate(low, value, high)), verdict(estimate(1 / high, 1 / value, 1 / low))
+    assert back is opposite.get(there, there)
