@@ -1,4 +1,7 @@
-"""What stands behind ``make race``, ``report``, ``up`` and ``down``. Their variables come through the environment."""
+"""What stands behind ``make race``, ``aa``, ``report``, ``up`` and ``down``.
+
+Their variables come through the environment.
+"""
 
 import contextlib
 import copy
@@ -21,13 +24,16 @@ from cluster_metrics.index import OLDEST_ELASTICSEARCH
 
 from ..elasticsearch.install import DEFAULT_VERSION, InstallError
 from ..elasticsearch.nodes import Cluster, Launcher, NodeError
+from ..report.noise import LEAST_RACES
 from ..report.race import ReportError
-from ..report.write import write_report
+from ..report.write import write_noise, write_report
 from . import rally
 from .rally import RaceError, Store
 
 TARGET, STORE = "target", "metrics-store"
 TARGET_PORT, STORE_PORT = 9200, 9209
+NOISE = rally.WORK / "noise.json"
+"""Where the noise floors of ``make aa`` are kept."""
 
 
 def variable(name: str, default: str = "") -> str:
@@ -135,49 +141,85 @@ def check_target(hosts: str) -> None:
         raise RaceError(f"the target [{hosts}] is Elasticsearch {number}; this track needs 8.0 or newer")
 
 
-def race() -> int:
-    challenge = variable("CHALLENGE", "query-decomp")
-    params = variable("PARAMS")
+def prepare() -> Launcher:
+    """Checks all that can be checked before a node starts.
+
+    :raises RaceError: with what keeps the race from starting.
+    """
     rally.check_folder_name()
     rally.check_no_other_rally()
     rally.write_configuration(Store("http://127.0.0.1"))
     rally.check_data_folder()
-    rally.check_track(challenge, params)
+    rally.check_track(variable("CHALLENGE", "query-decomp"), variable("PARAMS"))
+    return Launcher(rally.WORK, rally.DOWNLOADS)
+
+
+def command(hosts: str, race_id: str) -> list[str]:
+    """The command line of the race that the variables describe."""
+    line = rally.esrally(
+        "race",
+        f"--track-path={rally.TRACK}",
+        f"--challenge={variable('CHALLENGE', 'query-decomp')}",
+        "--pipeline=benchmark-only",
+        f"--target-hosts={hosts}",
+        f"--race-id={race_id}",
+        "--offline",
+    )
+    if params := variable("PARAMS"):
+        line.append(f"--track-params={params}")
+    if client_options := variable("CLIENT_OPTIONS"):
+        line.append(f"--client-options={client_options}")
+    if tags := variable("TAGS"):
+        line.append(f"--user-tags={tags}")
+    if variable("TEST_MODE") not in ("", "0"):
+        line.append("--test-mode")
+    return line + variable("RALLY_ARGS").split()
+
+
+def race() -> int:
     race_id = variable("RACE_ID", str(uuid.uuid4()))
-    launcher = Launcher(rally.WORK, rally.DOWNLOADS)
+    launcher = prepare()
     with metrics_store(launcher) as store, target_hosts(launcher) as hosts:
         check_target(hosts)
         rally.write_configuration(store)
-        command = rally.esrally(
-            "race",
-            f"--track-path={rally.TRACK}",
-            f"--challenge={challenge}",
-            "--pipeline=benchmark-only",
-            f"--target-hosts={hosts}",
-            f"--race-id={race_id}",
-            "--offline",
-        )
-        if params:
-            command.append(f"--track-params={params}")
-        if client_options := variable("CLIENT_OPTIONS"):
-            command.append(f"--client-options={client_options}")
-        if tags := variable("TAGS"):
-            command.append(f"--user-tags={tags}")
-        if variable("TEST_MODE") not in ("", "0"):
-            command.append("--test-mode")
-        command += variable("RALLY_ARGS").split()
-        if code := rally.run(command):
+        if code := rally.run(command(hosts, race_id)):
             return code
         write_report(rally.INI, race_id, rally.WORK / "reports")
     return 0
 
 
-def report() -> int:
-    launcher = Launcher(rally.WORK, rally.DOWNLOADS)
-    with metrics_store(launcher) as store:
+def aa() -> int:
+    """Races one configuration several times, or takes races that were raced before, and keeps how much they differ."""
+    races = variable("RACES", "5")
+    if not races.isdigit():
+        return with_store(lambda: write_noise(rally.INI, races.split(), NOISE))
+    if int(races) < LEAST_RACES:
+        raise RaceError(f"RACES is [{races}], noise between races takes {LEAST_RACES} or more")
+    name = variable("RACE_ID", f"aa-{uuid.uuid4().hex[:8]}")
+    race_ids = [f"{name}-{number}" for number in range(1, int(races) + 1)]
+    launcher = prepare()
+    with metrics_store(launcher) as store, target_hosts(launcher) as hosts:
+        check_target(hosts)
         rally.write_configuration(store)
-        write_report(rally.INI, variable("RACE", "last"), rally.WORK / "reports")
+        for race_id in race_ids:
+            rally.check_no_other_rally()
+            print(f"race {race_id}, of {races} of one configuration", flush=True)
+            if code := rally.run(command(hosts, race_id)):
+                return code
+        write_noise(rally.INI, race_ids, NOISE)
     return 0
+
+
+def with_store(write: Callable[[], None]) -> int:
+    """Calls ``write`` while the metrics store runs and Rally's configuration names it."""
+    with metrics_store(Launcher(rally.WORK, rally.DOWNLOADS)) as store:
+        rally.write_configuration(store)
+        write()
+    return 0
+
+
+def report() -> int:
+    return with_store(lambda: write_report(rally.INI, variable("RACE", "last"), rally.WORK / "reports"))
 
 
 def up() -> int:
@@ -203,7 +245,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)
     try:
-        return {"race": race, "report": report, "up": up, "down": down}[sys.argv[1]]()
+        return {f.__name__: f for f in (race, report, aa, up, down)}[sys.argv[1]]()
     except (RaceError, NodeError, InstallError, ReportError) as e:
         print(f"[ERROR] {e}", file=sys.stderr)
         return 1

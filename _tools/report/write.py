@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from . import decomp, frontier, limits, page, profile
+from . import decomp, frontier, limits, noise, page, profile
 from .race import Race, ReportError, connect, load
 from .section import Section, Sheet
 
@@ -50,10 +50,36 @@ def write_report(ini: Path, race_id: str, folder: Path) -> None:
     print(f"\n{text}\nwritten to {out}", flush=True)
 
 
+def write_noise(ini: Path, names: list[str], noise_file: Path) -> None:
+    """Measures the noise between races of one configuration, keeps it in ``noise_file`` and prints it.
+
+    :raises ReportError: see :func:`.race.load` and :func:`.noise.measure`.
+    """
+    races = _load_all(ini, names)
+    floor = noise.measure(races)
+    noise.keep(floor, noise_file)
+    print(
+        f"\n{page_of('Noise of ' + floor.challenge, noise.sections(races, floor))}\nwritten to {noise_file}", flush=True
+    )
+
+
+def _load_all(ini: Path, names: list[str]) -> list[Race]:
+    store = connect(ini)
+    return [load(store, name) for name in names]
+
+
+def page_of(title: str, sections: list[Section], top: str = "") -> str:
+    """Sections as one Markdown page.
+
+    :param top: Markdown that stands between the title and the first section.
+    """
+    return "\n".join([f"# {title}\n\n{top}", *(f"## {s.title}\n\n{s.text}" for s in sections)])
+
+
 def markdown(race: Race, sections: list[Section]) -> str:
     """The report as one Markdown page."""
     facts = "\n".join(f"- {line}" for line in facts_of(race))
-    return "\n".join([f"# Race {race.id}\n\n{facts}\n", *(f"## {s.title}\n\n{s.text}" for s in sections)])
+    return page_of(f"Race {race.id}", sections, f"{facts}\n")
 
 
 def facts_of(race: Race) -> list[str]:

@@ -1,0 +1,62 @@
+"""How ``make aa`` repeats a race."""
+
+import contextlib
+import types
+
+import pytest
+
+from _tools.race import __main__ as command
+from _tools.race import rally
+
+
+@pytest.fixture
+def raced(monkeypatch):
+    """Replaces nodes and Rally; returns what was done. A race fails when its id is in ``fail``."""
+    done = types.SimpleNamespace(ids=[], noise=[], waits=0, fail=())
+
+    def run(line):
+        done.ids.append(next(a for a in line if a.startswith("--race-id=")).removeprefix("--race-id="))
+        return 64 if done.ids[-1] in done.fail else 0
+
+    def wait():
+        done.waits += 1
+
+    for name in ("RACES", "RACE_ID", "PARAMS", "TAGS", "TEST_MODE", "CLIENT_OPTIONS", "RALLY_ARGS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(command, "prepare", lambda: None)
+    monkeypatch.setattr(command, "check_target", lambda hosts: None)
+    monkeypatch.setattr(command, "target_hosts", lambda launcher: contextlib.nullcontext("localhost:1"))
+    monkeypatch.setattr(command, "metrics_store", lambda launcher: contextlib.nullcontext("store"))
+    monkeypatch.setattr(command, "Launcher", lambda *args: None)
+    monkeypatch.setattr(command, "write_noise", lambda ini, ids, file: done.noise.append(ids))
+    monkeypatch.setattr(rally, "write_configuration", lambda store: None)
+    monkeypatch.setattr(rally, "check_no_other_rally", wait)
+    monkeypatch.setattr(rally, "run", run)
+    return done
+
+
+def test_five_races_of_one_configuration_make_the_noise(raced):
+    assert command.aa() == 0
+    assert len(set(raced.ids)) == raced.waits == 5
+    assert raced.noise == [raced.ids]
+
+
+def test_a_race_that_fails_ends_it(raced, monkeypatch):
+    monkeypatch.setenv("RACES", "3")
+    monkeypatch.setenv("RACE_ID", "x")
+    raced.fail = ("x-2",)
+    assert command.aa() == 64
+    assert raced.ids == ["x-1", "x-2"] and raced.noise == []
+
+
+def test_races_of_before_are_not_raced_again(raced, monkeypatch):
+    monkeypatch.setenv("RACES", "a b last")
+    assert command.aa() == 0
+    assert raced.ids == [] and raced.noise == [["a", "b", "last"]]
+
+
+def test_two_races_are_too_few(raced, monkeypatch):
+    monkeypatch.setenv("RACES", "2")
+    with pytest.raises(rally.RaceError, match=r"RACES is \[2\], noise between races takes 3 or more"):
+        command.aa()
+    assert raced.ids == []

@@ -1,0 +1,111 @@
+"""How the noise between races is measured, kept and found again."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from races import COSTS, TARGET, made
+
+from _tools.report import noise
+from _tools.report.cells import matrix, rounds_by_cell
+from _tools.report.race import ReportError
+from _tools.report.stats import log_level, t_quantile
+
+levels = st.lists(st.floats(-1, 1), min_size=3, max_size=9)
+
+
+def aa(between, count=5, **changes):
+    return [made(f"aa-{i}", factor=1 + between * (i - 2), seed=i, **changes) for i in range(count)]
+
+
+@given(levels, st.floats(0, 0.2))
+def test_noise_between_races_is_what_the_rounds_leave_over(found, error):
+    spread = np.var(found, ddof=1) - error**2
+    expected = t_quantile(len(found) - 1) * math.sqrt(2 * max(0, spread))
+    assert noise.half_width(found, [error] * len(found)) == pytest.approx(expected, abs=1e-6)
+
+
+@given(levels, st.floats(-5, 5))
+def test_a_speed_common_to_all_races_is_no_noise(found, shift):
+    errors = [0.01] * len(found)
+    assert noise.half_width([x + shift for x in found], errors) == pytest.approx(
+        noise.half_width(found, errors), abs=1e-4
+    )
+
+
+def test_two_more_races_lie_within_the_floor_in_about_95_of_100_cases():
+    rng = np.random.default_rng(6)
+    within = []
+    for _ in range(3000):
+        floor = noise.half_width(rng.normal(0, 0.02, 5), [0.0] * 5)
+        within.append(abs(rng.normal(0, 0.02) - rng.normal(0, 0.02)) <= floor)
+    assert np.mean(within) == pytest.approx(0.95, abs=0.015)
+
+
+def test_races_that_differ_more_have_a_higher_floor():
+    quiet, loud = noise.measure(aa(0.0)), noise.measure(aa(0.05))
+    assert set(quiet.cells) == set(COSTS)
+    for cell in COSTS:
+        assert loud.cells[cell] > 0.2 > 0.05 > quiet.cells[cell]
+    assert loud.all_cells > 0.2 > 0.05 > quiet.all_cells
+
+
+def test_what_the_rounds_explain_is_subtracted_from_the_geometric_mean_too():
+    races = aa(0.05, spread=0.3)
+    levels = [log_level(matrix(rounds_by_cell(race), sorted(COSTS))) for race in races]
+    assert 0 < noise.measure(races).all_cells < 0.97 * noise.half_width(levels, [0.0] * len(levels))
+
+
+def test_a_floor_is_kept_and_found_by_configuration(tmp_path):
+    file = tmp_path / "deep" / "noise.json"
+    assert noise.read(file) == []
+    old, new = noise.measure(aa(0.05)), noise.measure(aa(0.01))
+    other = noise.measure(aa(0.02, parameters={"nodes": 10}))
+    for floor in (old, other, new):
+        noise.keep(floor, file)
+    assert noise.read(file) == [other, new]
+    named = made("x", target=[TARGET | {"node": "another name"}], parameters={"nodes": 30, "rounds": 99})
+    assert noise.fitting(noise.read(file), named) == new
+    assert noise.fitting(noise.read(file), made("x", target=[TARGET | {"cores": 8}])) is None
+    assert noise.fitting(noise.read(file), made("x", target=[TARGET | {"version": "9.0.0"}])) is None
+    stored = json.loads(file.read_text())[1]
+    assert stored["host"]["name"] and stored["races"] == [f"aa-{i}" for i in range(5)]
+
+
+def test_the_floor_of_the_geometric_mean_is_of_its_cells_alone():
+    floor = noise.measure(aa(0.01))
+    assert floor.of(sorted(COSTS)) == floor.all_cells
+    assert floor.of(["A-serial"]) is None
+
+
+def test_a_file_that_is_no_noise_is_said_to_be_none(tmp_path):
+    file = tmp_path / "noise.json"
+    for text in ("{", '[{"cells": {}}]', "7"):
+        file.write_text(text)
+        with pytest.raises(ReportError, match="remove it and run 'make aa' again"):
+            noise.read(file)
+
+
+@pytest.mark.parametrize(
+    "races, message",
+    [
+        (aa(0)[:2], "2 races are too few, it takes 3 or more"),
+        ([*aa(0), made("odd", parameters={"nodes": 31})], r"\[odd\] is of another .* nodes is \[31\], not \[30\]"),
+        ([*aa(0), made("odd", target=[TARGET | {"cores": 8}])], "version, JVM, cores or heap of the target differ"),
+    ],
+)
+def test_races_that_make_no_floor(races, message):
+    with pytest.raises(ReportError, match=message):
+        noise.measure(races)
+
+
+def test_the_section_counts_the_pairs_called_different():
+    races = aa(0.05)
+    floor = noise.measure(races)
+    [section] = noise.sections(races, floor)
+    row = next(line for line in section.text.splitlines() if line.startswith("| D_td-serial"))
+    without, with_floor = (cell.strip() for cell in row.split("|")[-3:-1])
+    assert int(without.split(" of ")[0]) >= 6 and with_floor == "0 of 10"
