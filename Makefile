@@ -1,9 +1,9 @@
 # Variables of race and aa: CHALLENGE PARAMS TEST_MODE ES_VERSION NODES HEAP PORT DATA TAGS HOSTS CLIENT_OPTIONS STORE RACE_ID RALLY_ARGS WORK; see README.md
 export CHALLENGE PARAMS TEST_MODE ES_VERSION NODES HEAP PORT DATA TAGS HOSTS CLIENT_OPTIONS STORE RACE_ID RALLY_ARGS RACE RACES WORK
 PYTHON ?= python3
-.PHONY: race report aa up down test lint bench lock
+.PHONY: race report compare aa up down test lint bench lock
 
-race report aa up down: _venv/ready
+race report compare aa up down: _venv/ready
 	@_venv/bin/python -m _tools.race $@
 
 test: lint

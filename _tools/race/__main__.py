@@ -1,4 +1,4 @@
-"""What stands behind ``make race``, ``aa``, ``report``, ``up`` and ``down``.
+"""What stands behind ``make race``, ``aa``, ``report``, ``compare``, ``up`` and ``down``.
 
 Their variables come through the environment.
 """
@@ -26,7 +26,7 @@ from ..elasticsearch.install import DEFAULT_VERSION, InstallError
 from ..elasticsearch.nodes import Cluster, Launcher, NodeError
 from ..report.noise import LEAST_RACES
 from ..report.race import ReportError
-from ..report.write import write_noise, write_report
+from ..report.write import write_comparison, write_noise, write_report
 from . import rally
 from .rally import RaceError, Store
 
@@ -210,6 +210,13 @@ def aa() -> int:
     return 0
 
 
+def compare() -> int:
+    names = variable("RACES").split()
+    if len(names) < 2:
+        raise RaceError('RACES names the races to compare: two or more ids, tags as key:value, or "last"')
+    return with_store(lambda: write_comparison(rally.INI, names, rally.WORK / "reports", NOISE))
+
+
 def with_store(write: Callable[[], None]) -> int:
     """Calls ``write`` while the metrics store runs and Rally's configuration names it."""
     with metrics_store(Launcher(rally.WORK, rally.DOWNLOADS)) as store:
@@ -245,7 +252,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)
     try:
-        return {f.__name__: f for f in (race, report, aa, up, down)}[sys.argv[1]]()
+        return {f.__name__: f for f in (race, report, compare, aa, up, down)}[sys.argv[1]]()
     except (RaceError, NodeError, InstallError, ReportError) as e:
         print(f"[ERROR] {e}", file=sys.stderr)
         return 1

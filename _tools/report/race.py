@@ -105,9 +105,16 @@ def connect(ini: Path) -> elasticsearch.Elasticsearch:
     return elasticsearch.Elasticsearch(url, request_timeout=60, **options)
 
 
+def _query(race: str) -> dict[str, Any]:
+    if race == "last":
+        return {"match_all": {}}
+    key, colon, value = race.partition(":")
+    return {"term": {f"user-tags.{key}": value} if colon else {"race-id": race}}
+
+
 def _find(store: elasticsearch.Elasticsearch, race: str) -> dict[str, Any]:
     store.indices.refresh(index="rally-*", allow_no_indices=True)
-    query = {"match_all": {}} if race == "last" else {"term": {"race-id": race}}
+    query = _query(race)
     sort = [{"race-timestamp": {"order": "desc", "unmapped_type": "date"}}]
     hits = store.search(index="rally-races-*", query=query, sort=sort, size=1, allow_no_indices=True)["hits"]["hits"]
     if not hits:
@@ -118,7 +125,7 @@ def _find(store: elasticsearch.Elasticsearch, race: str) -> dict[str, Any]:
 def load(store: elasticsearch.Elasticsearch, race: str) -> Race:
     """Reads a race.
 
-    :param race: its id, or ``last``.
+    :param race: its id, ``last``, or a tag ``key:value`` for the newest race that carries it.
     :raises ReportError: when it is not there, or has no samples of this track.
     """
     try:

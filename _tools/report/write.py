@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from . import decomp, frontier, limits, noise, page, profile
+from . import compare, decomp, frontier, limits, noise, page, profile
 from .race import Race, ReportError, connect, load
 from .section import Section, Sheet
 
@@ -46,6 +46,26 @@ def write_report(ini: Path, race_id: str, folder: Path) -> None:
     (out / "report.html").write_text(page.html(f"Race {race.id}", facts_of(race), sections, source_of(race)))
     (out / "report.json").write_text(json.dumps(record_of(race), indent=1) + "\n")
     for sheet in explained.sheets(race):
+        write_sheet(sheet, out)
+    print(f"\n{text}\nwritten to {out}", flush=True)
+
+
+def write_comparison(ini: Path, names: list[str], folder: Path, noise_file: Path) -> None:
+    """Compares races, writes the comparison below ``folder`` and prints it.
+
+    :param names: of two or more races, as :func:`.race.load` takes them; the first is what the others are held against.
+    :param noise_file: where :func:`write_noise` keeps the noise floors.
+    :raises ReportError: see :func:`.race.load` and :func:`.compare.sections`.
+    """
+    races = _load_all(ini, names)
+    floor = noise.fitting(noise.read(noise_file), races[0]) if races else None
+    title, sections = "Comparison of " + ", ".join(race.id for race in races), compare.sections(races, floor)
+    text = page_of(title, sections)
+    out = folder / ("compare-" + "-".join(compare.short_ids(races)))
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "report.md").write_text(text)
+    (out / "report.html").write_text(page.html(title, [], sections, title))
+    for sheet in compare.sheets(races, floor):
         write_sheet(sheet, out)
     print(f"\n{text}\nwritten to {out}", flush=True)
 

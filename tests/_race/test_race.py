@@ -94,6 +94,13 @@ def test_query_again_without_loading_and_compare(loaded):
     compared = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
     assert compared.returncode == 0, compared.stdout
     assert "D_td-serial" in compared.stdout
+    ours = make("compare", RACES="run:1 second")
+    assert ours.returncode == 0, ours.stdout
+    assert "the races differ in parameters passes, variants, warmup_iterations" in ours.stdout
+    assert "race first has 2 rounds, a verdict takes 20" in ours.stdout
+    assert "no noise floor" in ours.stdout
+    assert (WORK / "reports" / "compare-first-second" / "compare.csv").is_file()
+    assert "[ERROR] no race [run:7] in the store" in make("compare", RACES="first run:7").stdout
 
 
 def test_a_count_that_differs_ends_the_race(loaded):

@@ -1,0 +1,153 @@
+"""What a comparison says about races made of known costs."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from races import COSTS, TARGET, made
+
+from _tools.report import compare, noise
+from _tools.report.race import Race, ReportError
+from _tools.report.stats import Verdict
+from _tools.report.write import page_of, write_comparison, write_noise
+
+
+def told(races, floor=None):
+    return page_of("Comparison", compare.sections(races, floor))
+
+
+def row(text, section, start):
+    part = text[text.index(f"## {section}") :]
+    return next(line for line in part.splitlines() if line.startswith(f"| {start} "))
+
+
+def quiet_floor():
+    return noise.measure([made(f"aa-{i}", seed=20 + i) for i in range(5)])
+
+
+def test_each_race_is_held_against_the_first():
+    text = told([made("base", seed=1), made("slow", 1.3, seed=2), made("fast", 0.7, seed=3)], quiet_floor())
+    for cell in [*COSTS, "geometric mean"]:
+        found = row(text, "Against base", cell)
+        assert " regressed |" in found and " improved |" in found
+        assert found.index("regressed") < found.index("improved")
+    assert row(text, "Wall time", "D_td-serial").count("%") == 3
+    assert "no noise floor" not in text and "widened by the noise between races that 5 races" in text
+
+
+def test_equal_races_do_not_differ():
+    text = told([made("base", seed=1), made("same", seed=2)], quiet_floor())
+    for cell in [*COSTS, "geometric mean"]:
+        assert " no difference |" in row(text, "Against base", cell)
+    assert "## Warnings" not in text
+
+
+def test_a_high_floor_takes_a_verdict_back():
+    races = [made("base", seed=1), made("slow", 1.1, seed=2)]
+    assert " regressed |" in row(told(races), "Against base", "D_td-serial")
+    floor = noise.measure([made(f"aa-{i}", 1 + 0.05 * i, seed=20 + i) for i in range(5)])
+    for cell in [*COSTS, "geometric mean"]:
+        assert " no difference |" in row(told(races, floor), "Against base", cell)
+
+
+def test_too_few_rounds_get_no_verdict():
+    text = told([made("base", rounds=19), made("slow", 2, rounds=40)], quiet_floor())
+    assert " not enough samples |" in row(text, "Against base", "D_td-serial")
+    assert "race base has 19 rounds, a verdict takes 20: race with rounds:20" in text
+    assert "race slow has" not in text
+
+
+def test_what_is_common_stands_once_and_what_differs_is_set_out():
+    one = made("base", document={"user-tags": {"side": "old"}})
+    two = made("new", seed=2, target=[TARGET | {"version": "8.19.4"}], document={"user-tags": {"side": "new"}})
+    text = told([one, two])
+    assert text.count("JVM: OpenJDK 21") == 1 and "- Elasticsearch" not in text
+    assert row(text, "What differs", "Elasticsearch").split()[3::2] == ["8.17.2", "8.19.4"]
+    assert row(text, "What differs", "tag side").split()[4::2] == ["old", "new"]
+    assert "- the races differ in Elasticsearch:" in text
+
+
+@pytest.mark.parametrize(
+    "changes, warning",
+    [
+        ({"index": {"docs": 5000, "segments": 7, "store_bytes": 10**6}}, "differ in segments: "),
+        ({"index": {"docs": 4000, "segments": 1, "store_bytes": 10**6}}, "differ in documents: "),
+        ({"target": [TARGET | {"cores": 8}]}, "differ in cores: "),
+        ({"target": [TARGET, TARGET]}, "differ in nodes: "),
+        ({"target": []}, "race new does not say what it ran on"),
+        ({"parameters": {"nodes": 31, "rounds": 20}}, "differ in parameters nodes: "),
+        ({"document": {"track-revision": "abc"}}, "differ in track revision: "),
+        ({"failed": {"A-serial": 3}}, "race new has failed samples, which are left out: A-serial 3"),
+        ({"costs": COSTS | {"B-serial": 9.0}}, "only some races have the cells B-serial"),
+    ],
+)
+def test_warnings(changes, warning):
+    text = told([made("base"), made("new", seed=2, **changes)])
+    assert warning in text[text.index("## Warnings") :]
+    assert "no noise floor" in text
+    assert warning not in told([made("base"), made("new", seed=2)])
+
+
+@pytest.mark.parametrize(
+    "races, message",
+    [
+        ([made("a")], "1 races are too few, it takes 2 or more"),
+        ([], "0 races are too few"),
+        ([made("a"), made("a")], r"race \[a\] is named twice"),
+        ([made("a"), made("b", document={"results": None})], r"race \[b\] was not finished"),
+        ([made("a"), made("b", document={"challenge": "other"})], r"\[b\] ran challenge \[other\].*\[query-decomp\]"),
+        ([made("a"), made("b", rounds=0)], r"race \[b\] has no rounds of a plan task"),
+        ([made("a"), made("b", costs={"X": 1.0})], "the races have no cell in common"),
+    ],
+)
+def test_races_that_cannot_be_compared(races, message):
+    with pytest.raises(ReportError, match=message):
+        compare.sections(races, None)
+
+
+def test_a_round_without_all_cells_is_no_round_of_the_mean():
+    races = [made("a"), made("b")]
+    lacking = [s for s in races[1].samples if (s.meta["round"] % 2 == 0) == (s.cell == "A-serial")]
+    with pytest.raises(ReportError, match="race \\[b\\] has no round in which all cells succeeded"):
+        compare.sections([races[0], Race(races[1].document, lacking, {})], None)
+
+
+@given(st.lists(st.text("abc-", min_size=1, max_size=20), min_size=2, max_size=6, unique=True))
+def test_short_ids_tell_races_apart(ids):
+    races = [Race({"race-id": i}, [], {}) for i in ids]
+    short = compare.short_ids(races)
+    assert len(set(short)) == len(ids)
+    assert all(i.startswith(s) and len(s) >= min(8, len(i)) for i, s in zip(ids, short))
+
+
+def test_a_challenge_without_took_is_compared_by_wall_time_alone():
+    races = [made("base"), made("new", seed=2)]
+    for sample in (s for race in races for s in race.samples):
+        sample.meta.pop("took_ms", None)
+    text = told(races)
+    assert "Time that Elasticsearch reports" not in text and "## Against base" in text
+    assert {r["took_ms"] for r in compare.sheets(races, None)[0].rows} == {""}
+
+
+def test_the_sheet_has_a_row_per_cell_and_race():
+    [sheet] = compare.sheets([made("base", seed=1), made("slow", 1.5, seed=2)], None)
+    assert [(r["cell"], r["race"]) for r in sheet.rows] == [(c, r) for c in sorted(COSTS) for r in ("base", "slow")]
+    assert all(set(r) <= set(sheet.columns) for r in sheet.rows)
+    assert [r.get("verdict") for r in sheet.rows] == [None, Verdict.REGRESSED.value] * len(COSTS)
+
+
+def test_noise_is_written_and_used_by_a_comparison_of_its_configuration(tmp_path, monkeypatch, capsys):
+    races = {i: made(i, seed=n) for n, i in enumerate(["first-of-all", "last", "aa-1", "aa-2", "aa-3"])}
+    monkeypatch.setattr("_tools.report.write.connect", lambda ini: None)
+    monkeypatch.setattr("_tools.report.write.load", lambda store, name: races[name])
+    file = tmp_path / "noise.json"
+    write_comparison(tmp_path, ["first-of-all", "last"], tmp_path, file)
+    assert "no noise floor" in capsys.readouterr().out
+    write_noise(tmp_path, ["aa-1", "aa-2", "aa-3"], file)
+    assert "## Noise between races" in capsys.readouterr().out
+    write_comparison(tmp_path, ["first-of-all", "last"], tmp_path, file)
+    printed = capsys.readouterr().out
+    folder = tmp_path / "compare-first-of-last"
+    assert "that 3 races of the first one's configuration" in printed and "no noise floor" not in printed
+    assert (folder / "report.md").read_text() in printed
+    assert "Against first-of" in (folder / "report.html").read_text()
+    assert len((folder / "compare.csv").read_text().splitlines()) == 1 + 2 * len(COSTS)
