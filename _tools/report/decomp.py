@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from . import plots, runs
+from . import plots, runs, stability
 from .race import Race, Sample
 from .section import Figure, Section, Sheet
 from .stats import Estimate, Samples, median
@@ -106,6 +106,7 @@ def sections(race: Race) -> list[Section]:
         "Headline cells against the plan": _agreement(race, rounds),
         "Accuracy of the percentiles": _accuracy(race),
         "Target CPU": _cpu(race),
+        "How far to trust this": stability.text(race),
     }
     figures: dict[str, Callable[[], list[Figure]]] = {
         "Where the production query's time goes": lambda: _attribution_figure(rounds),

@@ -1,0 +1,162 @@
+"""How far to trust a race: what its samples say against it, and what to do."""
+
+import math
+
+import numpy as np
+
+from .cells import matrix, rounds_by_cell, values
+from .race import Race, Sample
+from .stats import ENOUGH, Samples, cv, drift, outliers, ratio
+from .text import interval, number, percent, table
+
+STEADY_CV = 0.05
+"""CV up to which 20 rounds find a slow-down of 10 % in 95 of 100 cases, within a race or between races that differ by
+no more than their rounds show; see ``make bench-statistics``."""
+DRIFT_LEVEL = 0.05
+"""A drift over rounds is reported when its p is below this: in one steady race of 20."""
+DRIFT_BOUND = 0.05
+"""Greatest difference of the production cell between first and last pass that passes the drift check."""
+SEED_DRIFT = 0.021
+"""Seed 000, section 2: the production query in its run against an earlier one."""
+CLIENT_BOUND = 0.2
+"""Share of the wall time that the client may use itself."""
+PRODUCTION = "D_td-serial"
+
+
+def text(race: Race) -> str:
+    """Warnings, the drift check and a table of the spread by cell, as Markdown; empty for a race without a plan."""
+    rounds = rounds_by_cell(race)
+    if not rounds:
+        return ""
+    drifting = _drifting(rounds)
+    warnings = [*_few(rounds), *_noisy(rounds, drifting), *drifting, *_outlying(rounds), *_client(race)]
+    check, drifted = drift_check(race)
+    warnings += [check] if drifted else []
+    lines = [f"- **Warning:** {line}\n" for line in warnings] or ["- No warnings.\n"]
+    if check and not drifted:
+        lines.append(f"- {check}\n")
+    return "".join(lines) + "\n" + _spread(rounds)
+
+
+def drift_check(race: Race) -> tuple[str, bool]:
+    """Holds the production query of the first pass against that of the last, as seed 000 did with two runs.
+
+    :return: what it found, empty without two passes of that cell; and whether that is over the bound.
+    """
+    passes: dict[int, list[float]] = {}
+    for sample in race.of("query-cell"):
+        if sample.cell == PRODUCTION and "pass" in sample.meta:
+            passes.setdefault(sample.meta["pass"], []).append(float(sample.meta["wall_ms"]))
+    if len(passes) < 2:
+        return "", False
+    first, last = np.array(passes[min(passes)]), np.array(passes[max(passes)])
+    found = ratio(first, last)
+    found_text = (
+        f"drift check: {PRODUCTION} took {number(float(np.median(last)))} ms in the last pass, "
+        f"{number(float(np.median(first)))} ms in the first: {_signed(found.value - 1)}, ratio {found.value:.3f} "
+        f"{interval(found, lambda x: f'{x:.3f}')} of {found.n} samples a pass; the bound is "
+        f"±{percent(DRIFT_BOUND)}, seed 000 had {percent(SEED_DRIFT)}"
+    )
+    drifted = abs(found.value - 1) > DRIFT_BOUND
+    return found_text + ("; raise warmup_iterations, and compare within the plan alone" if drifted else ""), drifted
+
+
+def rounds_needed(spread: float) -> int:
+    """Rounds at which a race of this CV knows its medians as well as 20 rounds of the steady CV do."""
+    return math.ceil(ENOUGH * (spread / STEADY_CV) ** 2)
+
+
+def _few(rounds: dict[str, dict[int, Sample]]) -> list[str]:
+    least = min(map(len, rounds.values()))
+    if least >= ENOUGH:
+        return []
+    return [f"{least} rounds are too few for a verdict; race with rounds:{ENOUGH} or more"]
+
+
+def _noisy(rounds: dict[str, dict[int, Sample]], drifting: list[str]) -> list[str]:
+    spreads = {cell: cv(values(found, "wall_ms")) for cell, found in rounds.items()}
+    noisy = {cell: spread for cell, spread in spreads.items() if spread > STEADY_CV}
+    if not noisy:
+        return []
+    worst = max(noisy, key=lambda cell: noisy[cell])
+    advice = "close what else runs on the machine, or race longer"
+    if PRODUCTION in noisy and not drifting:  # more rounds of a drift are no steadier
+        wanted = math.ceil(rounds_needed(noisy[PRODUCTION]) / 10) * 10
+        advice += f": rounds:{wanted} would do for {PRODUCTION} ({percent(noisy[PRODUCTION])})"
+    return [
+        f"noisy: the rounds' CV is above {percent(STEADY_CV)} in {len(noisy)} of {len(rounds)} cells, most in {worst} "
+        f"({percent(noisy[worst])}), so two races of {ENOUGH} rounds may miss a change of 10 % there; {advice}"
+    ]
+
+
+def _drifting(rounds: dict[str, dict[int, Sample]]) -> list[str]:
+    levels = _levels(rounds)
+    if len(levels) < 3:
+        return []
+    found = drift(levels)
+    if found.p >= DRIFT_LEVEL:
+        return []
+    return [
+        f"drift: the cells together change by {_signed(found.change)} from the first round to the last (Spearman's "
+        f"test over {len(levels)} rounds, p = {found.p:.2g}); ratios and shares are taken within rounds and hold, "
+        "absolute times do not; raise warmup_iterations until this goes"
+    ]
+
+
+def _levels(rounds: dict[str, dict[int, Sample]]) -> Samples:
+    """How slow each round was: geometric mean over cells of its time over the cell's median, so that cells count alike
+    and one test serves for all."""
+    cells = matrix(rounds, list(rounds))
+    if not cells.size:
+        return np.array([])
+    return np.asarray(np.exp(np.mean(np.log(cells / np.median(cells, axis=1, keepdims=True)), axis=0)))
+
+
+def _outlying(rounds: dict[str, dict[int, Sample]]) -> list[str]:
+    severe = {}
+    for cell, found in rounds.items():
+        counts = outliers(values(found, "wall_ms"))
+        if number_severe := counts.low_severe + counts.high_severe:
+            severe[cell] = number_severe
+    if not severe:
+        return []
+    cells = ", ".join(f"{cell} {n}" for cell, n in severe.items())
+    return [
+        f"severe outliers ({cells}), kept in all figures; medians bear them, but look for what else ran then: other "
+        "processes, garbage collection, merges"
+    ]
+
+
+def _client(race: Race) -> list[str]:
+    shares: dict[str, list[float]] = {}
+    for sample in race.samples:
+        if "client_ms" in sample.meta and sample.meta.get("wall_ms"):
+            shares.setdefault(sample.cell, []).append(sample.meta["client_ms"] / sample.meta["wall_ms"])
+    high = {cell: share for cell, s in shares.items() if (share := float(np.median(s))) > CLIENT_BOUND}
+    if not high:
+        return []
+    cells = ", ".join(f"{cell} {percent(share)}" for cell, share in sorted(high.items()))
+    return [
+        f"the client is a bottleneck: it used more than {percent(CLIENT_BOUND)} of the wall time itself ({cells}); "
+        "run the load driver on a faster or a quieter machine, and read took beside wall time"
+    ]
+
+
+def _spread(rounds: dict[str, dict[int, Sample]]) -> str:
+    rows = []
+    for cell, found in rounds.items():
+        walls = values(found, "wall_ms")
+        counts = outliers(walls)
+        rows.append(
+            [cell, len(walls), number(float(np.median(walls))), percent(cv(walls))]
+            + [counts.low_severe, counts.low_mild, counts.high_mild, counts.high_severe]
+        )
+    head = ["cell", "rounds", "wall ms", "CV", "low severe", "low mild", "high mild", "high severe"]
+    return (
+        "Spread of the plan's rounds. Outliers by Tukey's fences: mild beyond 1.5, severe beyond 3 interquartile "
+        "ranges outside the quartiles; counted here, dropped nowhere.\n\n" + table(head, rows)
+    )
+
+
+def _signed(share: float) -> str:
+    return percent(share) if share < 0 else f"+{percent(share)}"

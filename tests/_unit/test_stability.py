@@ -1,0 +1,73 @@
+"""What a report warns of."""
+
+import pytest
+from races import made
+
+from _tools.report import stability
+from _tools.report.race import Race, Sample
+
+
+def spoiled(**meta):
+    """A quiet race of which every sample's metadata is changed by functions of it."""
+    race = made("x", spread=0.01, seed=7)
+    for sample in race.samples:
+        sample.meta.update({key: change(sample.meta) for key, change in meta.items() if "wall_ms" in sample.meta})
+    return stability.text(race)
+
+
+def test_a_quiet_race_has_no_warnings():
+    assert spoiled().startswith("- No warnings.")
+
+
+@pytest.mark.parametrize(
+    "meta, warning",
+    [
+        ({"wall_ms": lambda m: m["wall_ms"] * (1.2 if m["round"] % 2 else 1)}, "noisy: the rounds' CV is above 5.0 %"),
+        ({"wall_ms": lambda m: m["wall_ms"] * (1 + 0.004 * m["round"])}, "drift: the cells together change by +"),
+        ({"wall_ms": lambda m: m["wall_ms"] * (1.5 if m["round"] == 3 else 1)}, "severe outliers (A-serial 1, "),
+        ({"client_ms": lambda m: 0.3 * m["wall_ms"]}, "the client is a bottleneck"),
+    ],
+)
+def test_a_spoiled_race_is_warned_of(meta, warning):
+    assert f"- **Warning:** {warning}" in spoiled(**meta)
+
+
+def test_a_client_that_waits_is_no_bottleneck():
+    assert spoiled(client_ms=lambda m: 0.1 * m["wall_ms"]).startswith("- No warnings.")
+
+
+def test_few_rounds_are_warned_of():
+    assert "- **Warning:** 5 rounds are too few for a verdict; race with rounds:20" in stability.text(
+        made("x", rounds=5)
+    )
+    assert stability.text(made("x", rounds=0)) == ""
+
+
+@pytest.mark.parametrize(
+    "last, drifted, said", [(1.04, False, "+4.0 %"), (1.06, True, "+6.0 %"), (0.9, True, "−10.0 %")]
+)
+def test_drift_check_of_first_against_last_pass(last, drifted, said):
+    samples = []
+    for number, wall in ((1, 100.0), (2, 500.0), (3, 100.0 * last)):
+        sample = Sample("query-cell", 0, stability.PRODUCTION, wall, {"pass": number, "wall_ms": wall})
+        samples += [sample, sample]
+    found, over = stability.drift_check(Race({}, samples, {}))
+    assert over is drifted and said in found and "seed 000 had 2.1 %" in found
+
+
+def test_one_pass_has_no_drift_check():
+    sample = Sample("query-cell", 0, stability.PRODUCTION, 1.0, {"pass": 1, "wall_ms": 1.0})
+    assert stability.drift_check(Race({}, [sample], {})) == ("", False)
+
+
+def test_more_rounds_are_the_advice_against_noise_but_not_against_a_drift():
+    noisy = stability.text(made("x", spread=0.1, seed=3))
+    assert "race longer: rounds:" in noisy and "drift:" not in noisy
+    drifting = spoiled(wall_ms=lambda m: m["wall_ms"] * 0.9 ** m["round"])
+    assert "noisy:" in drifting and "rounds:" not in drifting
+    assert "the cells together change by −8" in drifting
+
+
+@pytest.mark.parametrize("spread, rounds", [(0.05, 20), (0.1, 80), (0.15, 180)])
+def test_rounds_needed_grow_with_the_square_of_the_spread(spread, rounds):
+    assert stability.rounds_needed(spread) in (rounds, rounds + 1)
