@@ -1,7 +1,7 @@
 # Variables of race and aa: CHALLENGE PARAMS TEST_MODE ES_VERSION NODES HEAP PORT DATA TAGS HOSTS CLIENT_OPTIONS STORE RACE_ID RALLY_ARGS WORK; see README.md
 export CHALLENGE PARAMS TEST_MODE ES_VERSION NODES HEAP PORT DATA TAGS HOSTS CLIENT_OPTIONS STORE RACE_ID RALLY_ARGS RACE RACES WORK
 PYTHON ?= python3
-.PHONY: race report compare aa up down test lint bench lock
+.PHONY: race report compare aa up down test lint bench bench-statistics lock
 
 race report compare aa up down: _venv/ready
 	@_venv/bin/python -m _tools.race $@
@@ -14,6 +14,10 @@ lint: _venv/ready
 
 bench: _venv/ready
 	@_venv/bin/python -m _tools.bench.corpus
+
+# CSV: es_profile_decomp.csv files of races, instead of simulated ones
+bench-statistics: _venv/ready
+	@_venv/bin/python -m _tools.bench.statistics $(CSV)
 
 lock: _venv/ready
 	_venv/bin/uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate --no-emit-index-url --no-header --upgrade --group test pyproject.toml -o requirements.txt

@@ -1,0 +1,57 @@
+"""The benchmark of the statistics counts what it says it counts."""
+
+import numpy as np
+import pytest
+
+from _tools.bench import statistics as bench
+from _tools.report.stats import Estimate, cv
+
+
+@pytest.mark.parametrize(
+    "low, high, alarms, found",
+    [(0.95, 1.05, 0, 1), (0.90, 1.10, 0, 0), (1.02, 1.30, 1, 1), (0.70, 0.80, 1, 0)],
+)
+def test_a_score_counts_alarms_and_what_is_found(low, high, alarms, found):
+    score = bench.Score()
+    score.add(Estimate(20, (low + high) / 2, low, high, float("nan")))
+    assert (score.trials, score.alarms, score.found) == (1, alarms, found)
+
+
+@pytest.mark.parametrize("shape", [bench.steady, bench.heavy])
+@pytest.mark.parametrize("spread", [0.03, 0.15])
+def test_noise_has_the_cv_it_is_asked_for(shape, spread):
+    assert cv(np.exp(shape(np.random.default_rng(1), spread, 200_000))) == pytest.approx(spread, rel=0.1)
+
+
+def test_heavy_tails_are_heavy():
+    z = [np.sort(shape(np.random.default_rng(1), 0.1, 10_000)) for shape in (bench.steady, bench.heavy)]
+    beyond = [np.mean(x - x.mean() > 4 * x.std()) for x in z]
+    assert beyond[1] > 10 * beyond[0]
+
+
+def test_noise_between_races_is_common_to_the_rounds_of_a_race():
+    draw = bench.Noise("x", bench.steady, between=0.5).race(np.random.default_rng(1), 0.01)
+    races = [draw(20) for _ in range(200)]
+    assert np.std([np.log(np.median(r)) for r in races]) == pytest.approx(0.5, rel=0.15)
+    assert np.median([cv(r) for r in races]) == pytest.approx(0.01, rel=0.1)
+
+
+def test_quiet_races_are_told_apart_and_equal_ones_are_not():
+    draw = bench.Noise("x", bench.steady).race(np.random.default_rng(1), 0.01)
+    floored, bare = bench.two_races(draw, 20, 30)
+    for score in (floored, bare, bench.one_race(draw, 20, 30)):
+        assert (score.trials, score.alarms, score.found) == (30, 0, 30)
+
+
+def test_recorded_rounds_are_read_in_order_and_compared_with_themselves(tmp_path):
+    rng = np.random.default_rng(1)
+    walls = 100 + rng.normal(0, 1, 20)
+    lines = ["source,round,variant,transport,wall_ms", "cell,,A,serial,9999"]
+    lines += [f"plan,{r + 1},A,serial,{walls[r]}" for r in rng.permutation(20)]
+    file = tmp_path / "1234567890" / "es_profile_decomp.csv"
+    file.parent.mkdir()
+    file.write_text("\n".join(lines))
+    assert bench.plan_of(file)["A-serial"] == pytest.approx(walls)
+    row = bench.recorded([file], 20).splitlines()[2].split("|")
+    assert [cell.strip() for cell in row[1:4]] == ["12345678", "A-serial", "20"]
+    assert [cell.strip() for cell in row[5:9]] == ["0.0 %", "100.0 %"] * 2
