@@ -38,6 +38,7 @@ COLUMNS = (
     "took_ms",
     "wall_ms",
     "parallelism",
+    "client_ms",
     "request_bytes",
     "response_bytes",
     "docs_matched",
