@@ -28,6 +28,7 @@ from ..report.noise import LEAST_RACES
 from ..report.race import ReportError
 from ..report.write import write_comparison, write_noise, write_report
 from . import rally
+from .delay import delayed
 from .rally import RaceError, Store
 
 TARGET, STORE = "target", "metrics-store"
@@ -100,14 +101,20 @@ def cluster(launcher: Launcher, name: str, start: Callable[[Launcher, bool], Clu
 
 @contextlib.contextmanager
 def target_hosts(launcher: Launcher) -> Iterator[str]:
-    """The hosts to benchmark: those of HOSTS, or the embedded target."""
+    """The hosts to benchmark: those of HOSTS, or the embedded target, as far away as DELAY_MS says."""
     if hosts := variable("HOSTS"):
+        if variable("DELAY_MS"):
+            raise RaceError("DELAY_MS goes with the embedded target, not with HOSTS")
         yield hosts
         return
     with cluster(launcher, TARGET, start_target) as target:
         if (wanted := variable("ES_VERSION", target.version)) != target.version:
             raise RaceError(f"ES_VERSION is [{wanted}] but a target {target.version} is up; run 'make down' first")
-        yield ",".join(target.hosts)
+        delay = checked("DELAY_MS", "0", r"\d{1,4}(\.\d+)?", "milliseconds from 0 to 9999")
+        with contextlib.ExitStack() as relays:
+            yield ",".join(
+                relays.enter_context(delayed(host, float(delay))) if float(delay) else host for host in target.hosts
+            )
 
 
 @contextlib.contextmanager
@@ -169,8 +176,9 @@ def command(hosts: str, race_id: str) -> list[str]:
         line.append(f"--track-params={params}")
     if client_options := variable("CLIENT_OPTIONS"):
         line.append(f"--client-options={client_options}")
-    if tags := variable("TAGS"):
-        line.append(f"--user-tags={tags}")
+    tags = [variable("TAGS"), f"delay_ms:{variable('DELAY_MS')}" if variable("DELAY_MS") else ""]
+    if any(tags):
+        line.append(f"--user-tags={','.join(filter(None, tags))}")
     if variable("TEST_MODE") not in ("", "0"):
         line.append("--test-mode")
     return line + variable("RALLY_ARGS").split()

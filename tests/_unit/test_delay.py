@@ -1,0 +1,44 @@
+import http.server
+import threading
+import time
+
+import pytest
+import requests
+
+from _tools.race.delay import delayed
+
+
+@pytest.fixture
+def server():
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+def test_bytes_arrive_unchanged_and_late(server):
+    body = bytes(range(256)) * 4096
+    with delayed(server, 30) as host, requests.Session() as session:
+        for _ in range(3):
+            started = time.perf_counter()
+            response = session.post(f"http://{host}", data=body, timeout=10)
+            assert response.content == body
+            assert time.perf_counter() - started >= 0.06
+
+
+def test_a_target_that_is_gone_closes_the_connection():
+    with delayed("127.0.0.1:9", 1) as host, pytest.raises(requests.ConnectionError):
+        requests.get(f"http://{host}", timeout=10)
