@@ -113,9 +113,9 @@ def facts_of(race: Race) -> list[str]:
         lines.append(f"target node {node['node']}: Elasticsearch {node['version']}, {jvm}")
     if race.index:
         size = race.index["store_bytes"] / 1e6
-        lines.append(f"index: {race.index['docs']:,} documents, {race.index['segments']} segments, {size:,.0f} MB")
+        lines.append(f"index: {race.index['docs']:,} documents, {race.index['segments']} segment(s), {size:,.0f} MB")
     if race.parameters:
-        lines.append("parameters: " + ", ".join(f"{k}={v}" for k, v in race.parameters.items()))
+        lines.append("parameters: " + ", ".join(f"{k}={_short(v)}" for k, v in race.parameters.items()))
     if tags := document.get("user-tags"):
         lines.append("tags: " + ", ".join(f"{k}={v}" for k, v in sorted(tags.items())))
     if race.failed:
@@ -134,6 +134,13 @@ def source_of(race: Race) -> str:
 def record_of(race: Race) -> dict[str, Any]:
     """The race as it goes into ``report.json``: document, parameters, target, index, failures and all samples."""
     return asdict(race) | {"document": {k: race.document[k] for k in PUBLIC if k in race.document}}
+
+
+def _short(value: Any) -> str:
+    """A parameter's value in words; a long list as its length."""
+    if isinstance(value, list):
+        return ", ".join(value) if len(value) <= 6 else f"{len(value)} of them"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def write_sheet(sheet: Sheet, folder: Path) -> None:
