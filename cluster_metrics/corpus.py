@@ -127,8 +127,9 @@ def _pareto(scale: int) -> list[int]:
 
 
 def _decimal(micros: int, chars: int) -> str:
-    """Writes millionths as a decimal number of exactly that many characters, digits beyond them cut off."""
-    return f"{micros // MICRO}.{micros % MICRO:06d}"[:chars]
+    """Writes a million or more millionths as a decimal number of that many characters, digits beyond them cut off."""
+    digits = str(micros)
+    return f"{digits[:-6]}.{digits[-6:]}"[:chars]
 
 
 def quantiles(corpus: Corpus, node: int) -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ from cluster_metrics.corpus import FIELDS, Corpus, _template, quantiles, rows
 from ..report.stats import median
 from ..report.text import interval, number, table
 
-ROWS = 240_000
+ROWS = 166 * 6_000  # nearly the default epoch, in whole sweeps
 ROUNDS = 11
 CORPUS = Corpus(rows_per_epoch=ROWS)
 
