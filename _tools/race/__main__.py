@@ -200,7 +200,7 @@ def aa() -> int:
     """Races one configuration several times, or takes races that were raced before, and keeps how much they differ."""
     races = variable("RACES", "5")
     if not races.isdigit():
-        return with_store(lambda: write_noise(rally.INI, races.split(), NOISE))
+        return with_store(lambda ini: write_noise(ini, races.split(), NOISE))
     if int(races) < LEAST_RACES:
         raise RaceError(f"RACES is [{races}], noise between races takes {LEAST_RACES} or more")
     name = variable("RACE_ID", f"aa-{uuid.uuid4().hex[:8]}")
@@ -222,19 +222,22 @@ def compare() -> int:
     names = variable("RACES").split()
     if len(names) < 2:
         raise RaceError('RACES names the races to compare: two or more ids, tags as key:value, or "last"')
-    return with_store(lambda: write_comparison(rally.INI, names, rally.WORK / "reports", NOISE))
+    return with_store(lambda ini: write_comparison(ini, names, rally.WORK / "reports", NOISE))
 
 
-def with_store(write: Callable[[], None]) -> int:
-    """Calls ``write`` while the metrics store runs and Rally's configuration names it."""
+def with_store(write: Callable[[Path], None]) -> int:
+    """Calls ``write`` with a ``rally.ini`` whose metrics store runs: that of INI, or the one of ``make race``."""
+    if ini := variable("INI"):
+        write(Path(ini).expanduser())
+        return 0
     with metrics_store(Launcher(rally.WORK, rally.DOWNLOADS)) as store:
         rally.write_configuration(store)
-        write()
+        write(rally.INI)
     return 0
 
 
 def report() -> int:
-    return with_store(lambda: write_report(rally.INI, variable("RACE", "last"), rally.WORK / "reports"))
+    return with_store(lambda ini: write_report(ini, variable("RACE", "last"), rally.WORK / "reports"))
 
 
 def up() -> int:

@@ -73,6 +73,16 @@ def test_report_is_written_and_can_be_written_again(loaded):
     assert text in again.stdout
 
 
+def test_report_from_the_store_that_a_rally_ini_names(loaded, tmp_path):
+    ini = tmp_path / "rally.ini"
+    ini.write_text((WORK / "rally/.rally/rally.ini").read_text())
+    assert "# Race first" in make("report", RACE="first", INI=ini).stdout
+    ini.write_text("[reporting]\ndatastore.type = in-memory\n")
+    result = make("report", RACE="first", INI=ini)
+    assert result.returncode != 0
+    assert f"[ERROR] [{ini}] names no metrics store; set datastore.type = elasticsearch" in result.stdout
+
+
 @pytest.mark.parametrize("race, message", [("nothing", "[ERROR] no race [nothing] in the store")])
 def test_report_of_a_missing_race(loaded, race, message):
     result = make("report", RACE=race)
