@@ -13,6 +13,7 @@ from .answers import check_response
 from .corpus import NAME, Corpus
 from .queries import VARIANTS, Request, coverage_requests
 from .requests import segment_count, send, target_cpu_ms
+from .rounds import round_result
 
 
 def shuffled(items: list, *key: object) -> list:
@@ -233,18 +234,7 @@ class PlanRunner:
             if not meta["success"]:
                 errors.append(f"{cell}: {meta['error-description']}")
             timings.append(meta | common | {"dependent_timing": timing})
-        result = {
-            "weight": len(timings),
-            "unit": "coverages",
-            **common,
-            "target_cpu_ms": await target_cpu_ms(es) - cpu_ms,
-            "dependent_timing": timings,
-            "success": not errors,
-            "error-count": len(errors),
-        }
-        if errors:
-            result |= {"error-type": "wrong-answer", "error-description": "; ".join(errors[:3])}
-        return result
+        return round_result(timings, errors, **common, target_cpu_ms=await target_cpu_ms(es) - cpu_ms)
 
     def __repr__(self) -> str:
         return "query-plan"

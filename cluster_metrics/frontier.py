@@ -16,6 +16,7 @@ from .coverage import Coverages, shuffled
 from .index import MARK, delete_own_index
 from .queries import Request
 from .requests import aside, post, request, send, target_cpu_ms
+from .rounds import round_result
 
 BULK_ROWS = 10_000
 CPU_SECONDS = 2.0
@@ -149,17 +150,7 @@ class FrontierRunner:
                 errors.append(str(e))
             except elasticsearch.ApiError as e:
                 errors.append(f"{answer.name}: HTTP {e.status_code}")
-        result = {
-            "weight": len(timings),
-            "unit": "coverages",
-            "round": params["round"],
-            "dependent_timing": timings,
-            "success": not errors,
-            "error-count": len(errors),
-        }
-        if errors:
-            result |= {"error-type": "failed-search", "error-description": "; ".join(errors[:3])}
-        return result
+        return round_result(timings, errors, round=params["round"])
 
     def __repr__(self) -> str:
         return "frontier"

@@ -12,6 +12,7 @@ from .coverage import Coverages, judge, shuffled
 from .profile_tree import add_up, times
 from .queries import VARIANTS, Request, body
 from .requests import segment_count, send
+from .rounds import round_result
 
 VARIANT, TRANSPORT = "D_td", "serial"
 """The production query."""
@@ -187,17 +188,7 @@ class ProfileRunner:
             if not found[0]["success"]:
                 errors.append(f"profile-{coverage['probe']}: {found[0]['error-description']}")
             entries += found
-        result = {
-            "weight": len(params["coverages"]),
-            "unit": "coverages",
-            **common,
-            "dependent_timing": entries,
-            "success": not errors,
-            "error-count": len(errors),
-        }
-        if errors:
-            result |= {"error-type": "wrong-answer", "error-description": "; ".join(errors[:3])}
-        return result
+        return round_result(entries, errors, **common)
 
     def __repr__(self) -> str:
         return "query-profile"
