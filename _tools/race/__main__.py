@@ -41,6 +41,10 @@ def variable(name: str, default: str = "") -> str:
     return os.environ.get(name, "").strip() or default
 
 
+def test_mode() -> bool:
+    return variable("TEST_MODE") not in ("", "0")
+
+
 def checked(name: str, default: str, pattern: str, allowed: str) -> str:
     """A variable that must match a pattern.
 
@@ -156,8 +160,8 @@ def prepare() -> Launcher:
     rally.check_folder_name()
     rally.check_no_other_rally()
     rally.write_configuration(Store("http://127.0.0.1"))
-    rally.check_data_folder()
     rally.check_track(variable("CHALLENGE", "query-decomp"), variable("PARAMS"))
+    rally.check_data_folder(variable("PARAMS"), test_mode())
     return Launcher(rally.WORK, rally.DOWNLOADS)
 
 
@@ -179,7 +183,7 @@ def command(hosts: str, race_id: str) -> list[str]:
     tags = [variable("TAGS"), f"delay_ms:{variable('DELAY_MS')}" if variable("DELAY_MS") else ""]
     if any(tags):
         line.append(f"--user-tags={','.join(filter(None, tags))}")
-    if variable("TEST_MODE") not in ("", "0"):
+    if test_mode():
         line.append("--test-mode")
     return line + variable("RALLY_ARGS").split()
 

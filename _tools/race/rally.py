@@ -4,6 +4,8 @@ import configparser
 import contextlib
 import importlib.util
 import os
+import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,11 +15,15 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import jinja2
 import psutil
+from esrally.utils import opts
 from esrally.utils.process import find_all_other_rally_processes
 
+from cluster_metrics import parameters
 from cluster_metrics.corpus import NAME
 
 TRACK = Path(__file__).resolve().parents[2]
@@ -116,10 +122,10 @@ def check_no_other_rally() -> None:
         time.sleep(0.5)
 
 
-def check_data_folder() -> None:
+def check_data_folder(track_params: str, test_mode: bool) -> None:
     """The folder that corpora are generated in.
 
-    :raises RaceError: when it cannot be written.
+    :raises RaceError: when it cannot be written, or the disk has too little room for the epochs that are not there yet.
     """
     folder = INI.parent / "benchmarks" / "data" / NAME
     try:
@@ -127,6 +133,18 @@ def check_data_folder() -> None:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as e:
         raise RaceError(f"cannot write the corpus to [{folder}]: {e.strerror}") from None
+    corpus = parameters.corpus_of(resolved(track_params), test_mode)
+    missing = [e for e in range(1, corpus.epochs + 1) if not (folder / corpus.file_name(e)).exists()]
+    needed, free = sum(map(corpus.epoch_bytes, missing)), shutil.disk_usage(folder).free
+    if needed > free:
+        raise RaceError(f"the corpus needs {needed:,} bytes in [{folder}], free are {free:,}")
+
+
+def resolved(track_params: str) -> dict[str, Any]:
+    """All track parameters, with the defaults that ``track.json`` gives to those not set."""
+    definition = re.search(r"{% set p = .*? %}", (TRACK / "track.json").read_text(), re.DOTALL)
+    assert definition, "track.json sets p"
+    return jinja2.Environment().from_string(definition.group()).make_module(opts.to_dict(track_params)).__dict__["p"]
 
 
 def check_track(challenge: str, track_params: str) -> None:

@@ -193,6 +193,7 @@ def test_plain_esrally_races_from_a_plain_clone(loaded, tmp_path):
     [
         ({"PARAMS": "bulk_size:0"}, "track parameter [bulk_size] is [0], allowed is an integer from 1 to 1,000,000"),
         ({"PARAMS": "variants:E"}, "track parameter [variants] is [E], allowed is a list of A, B,"),
+        ({"PARAMS": "rows_per_epoch:1000000000,epochs:900", "TEST_MODE": "0"}, "the corpus needs 76,3"),
         ({"PARAMS": "nodez:3"}, "Unused track parameters ['nodez']"),
         ({"CHALLENGE": "nothing"}, "CHALLENGE is [nothing], allowed is query-decomp"),
         ({"STORE": "somewhere"}, "STORE is [somewhere], allowed is http(s)://[user:password@]host[:port]"),
@@ -202,7 +203,7 @@ def test_plain_esrally_races_from_a_plain_clone(loaded, tmp_path):
     ],
 )
 def test_bad_input_gets_one_clear_line(loaded, variables, message):
-    result = make("race", TEST_MODE=1, **variables)
+    result = make("race", **{"TEST_MODE": 1, **variables})
     errors = [line for line in result.stdout.splitlines() if line.startswith("[ERROR]")]
     assert result.returncode != 0
     assert len(errors) == 1 and message in errors[0], result.stdout[-3000:]

@@ -1,10 +1,10 @@
 import re
 from pathlib import Path
 
-import jinja2
 import pytest
 from esrally import exceptions
 
+from _tools.race.rally import resolved
 from cluster_metrics.parameters import PARAMETERS, check
 
 ROOT = Path(__file__).parents[2]
@@ -12,9 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 def defaults():
     """The defaults as track.json resolves them."""
-    source = (ROOT / "track.json").read_text()
-    setting = re.search(r"{% set p = .*? %}", source, re.DOTALL).group()
-    return jinja2.Environment().from_string(setting).make_module().p
+    return resolved("")
 
 
 def readme_rows():
@@ -27,6 +25,10 @@ README = (ROOT / "README.md").read_text()
 
 def test_templates_and_table_have_the_same_parameters():
     assert list(defaults()) == list(PARAMETERS)
+
+
+def test_parameters_are_resolved_as_rally_does():
+    assert resolved("nodes:7,cluster_health:yellow") == defaults() | {"nodes": 7, "cluster_health": "yellow"}
 
 
 def test_defaults_are_allowed():
