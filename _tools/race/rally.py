@@ -115,11 +115,16 @@ def check_no_other_rally() -> None:
     :raises RaceError: when another one runs.
     """
     end_processes(lambda mark: not psutil.pid_exists(int(mark)))
-    deadline = time.monotonic() + 15  # Rally's processes may outlive the command by a few seconds
-    while others := find_all_other_rally_processes():
-        if time.monotonic() > deadline:
-            raise RaceError(f"Rally runs already (process {others[0].pid}) and allows one race per machine")
+    if others := wait_for_rally_to_end():
+        raise RaceError(f"Rally runs already (process {others[0].pid}) and allows one race per machine")
+
+
+def wait_for_rally_to_end(seconds: float = 15) -> list[psutil.Process]:
+    """Rally's processes may outlive the command by a few seconds; returns those that still run after that time."""
+    deadline = time.monotonic() + seconds
+    while (others := find_all_other_rally_processes()) and time.monotonic() < deadline:
         time.sleep(0.5)
+    return others
 
 
 def check_data_folder(track_params: str, test_mode: bool) -> None:
@@ -176,6 +181,7 @@ def run(command: list[str]) -> int:
         return process.wait()
     finally:
         end_processes(lambda mark: mark == env[MARK])
+        wait_for_rally_to_end()
         if piped:
             copier.join(timeout=5)
 

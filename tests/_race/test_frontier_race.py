@@ -9,7 +9,7 @@ from cluster_metrics.configurations import CONFIGURATIONS
 
 
 def test_every_configuration_is_measured_and_its_indices_are_gone(loaded):
-    params = "epochs:1,warmup_iterations:0,rounds:2"
+    params = "warmup_iterations:0,rounds:2"
     race = make("race", TEST_MODE=1, CHALLENGE="query-frontier", RACE_ID="frontier", PARAMS=params)
     assert race.returncode == 0, race.stdout[-5000:]
     assert "failed samples" not in race.stdout
