@@ -61,13 +61,12 @@ class Store:
 
 
 def write_configuration(store: Store) -> None:
-    """Derives Rally's configuration from ``rally.ini.example``: everything below ``_work``, and this metrics store."""
+    """Derives Rally's configuration from ``rally.ini.example``, with this metrics store."""
     ini = configparser.ConfigParser(interpolation=None)
     ini.read(TRACK / "rally.ini.example")
-    benchmarks = INI.parent / "benchmarks"
-    ini["node"].update({"root.dir": str(benchmarks), "src.root.dir": str(benchmarks / "src")})
-    ini["benchmarks"]["local.dataset.cache"] = str(benchmarks / "data")
-    ini["reporting"].update(store.settings())
+    ini["reporting"].update(
+        {key: value.replace("$", "$$").replace("%", "%%") for key, value in store.settings().items()}
+    )
     INI.parent.mkdir(parents=True, exist_ok=True)
     with open(os.open(INI, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
         ini.write(f)

@@ -5,6 +5,7 @@ import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import elasticsearch
@@ -85,8 +86,12 @@ def connect(ini: Path) -> elasticsearch.Elasticsearch:
 
     :raises ReportError: when the file names no Elasticsearch metrics store.
     """
-    config = configparser.ConfigParser(interpolation=None)
-    config.read(ini)
+    try:
+        text = Path(ini).read_text()
+    except OSError as e:
+        raise ReportError(f"cannot read [{ini}]: {e.strerror}") from None
+    config = configparser.ConfigParser()
+    config.read_string(Template(text).substitute(CONFIG_DIR=ini.parent))  # as Rally reads it
     reporting = dict(config["reporting"]) if config.has_section("reporting") else {}
     if reporting.get("datastore.type") != "elasticsearch":
         raise ReportError(f"[{ini}] names no metrics store; set datastore.type = elasticsearch as in rally.ini.example")

@@ -1,0 +1,53 @@
+import pytest
+from esrally.config import ConfigFile
+
+from _tools.race import rally
+from _tools.race.rally import RaceError, Store
+from _tools.report.race import connect
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Rally's home is a folder of the test's own."""
+    monkeypatch.setattr(rally, "INI", tmp_path / ".rally" / "rally.ini")
+    monkeypatch.setenv("RALLY_HOME", str(tmp_path))
+    return tmp_path / ".rally"
+
+
+def test_rally_reads_the_derived_configuration_as_it_was_meant(home):
+    rally.write_configuration(Store("https://me:p%24%25ss@store.example:9201"))
+    config = ConfigFile().load()
+    assert config["node"]["root.dir"] == f"{home}/benchmarks"
+    assert config["benchmarks"]["local.dataset.cache"] == f"{home}/benchmarks/data"
+    reporting = config["reporting"]
+    assert reporting["datastore.host"] == "store.example"
+    assert reporting["datastore.port"] == "9201"
+    assert reporting["datastore.secure"] == "True"
+    assert reporting["datastore.user"] == "me"
+    assert reporting["datastore.password"] == "p$%ss"
+    assert rally.INI.stat().st_mode & 0o077 == 0, "others can read the password"
+
+
+def test_the_report_reads_the_same_configuration(home):
+    rally.write_configuration(Store("https://me:p%24%25ss@store.example:9201"))
+    client = connect(rally.INI)
+    assert [node.base_url for node in client.transport.node_pool.all()] == ["https://store.example:9201"]
+    assert client._headers["authorization"] == "Basic bWU6cCQlc3M="
+
+
+@pytest.mark.parametrize("url", ["store.example", "ftp://store.example", "https://"])
+def test_a_store_that_is_no_url(url):
+    with pytest.raises(RaceError, match=r"allowed is http\(s\)://"):
+        Store(url).settings()
+
+
+@pytest.mark.parametrize("name", ["my.track", "elasticsearch"])
+def test_folder_names_that_rally_cannot_import(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(rally, "TRACK", tmp_path / name)
+    with pytest.raises(RaceError, match=f"folder name \\[{name}\\]"):
+        rally.check_folder_name()
+
+
+def test_a_folder_name_that_can_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(rally, "TRACK", tmp_path / "my rally-track")
+    rally.check_folder_name()
