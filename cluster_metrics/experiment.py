@@ -32,7 +32,9 @@ class Experiment(loader.TrackProcessor):
         test_mode = self.cfg.opts("track", "test.mode.enabled", mandatory=False, default_value=False)
         values = parameters.check(track.meta_data.pop("parameters"))
         if test_mode:
-            values |= {"passes": min(values["passes"], 2), "rounds": min(values["rounds"], 2)}
+            # Rally itself makes it one warm-up and one counted iteration per task
+            most = {"passes": 2, "rounds": 2, "warmup_iterations": 1}
+            values |= {name: min(values[name], limit) for name, limit in most.items()}
         corpus = parameters.corpus_of(values, test_mode)
         values["rows_per_epoch"] = corpus.rows_per_epoch
         _lay_out_corpus(track, corpus)
