@@ -49,7 +49,7 @@ def test_default_epoch_has_the_recorded_bytes():
     assert digest.hexdigest() == EPOCH_1_SHA256
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(small_corpora, st.integers(1, 1200))
 def test_rows_are_what_the_parameters_say(corpus, epoch):
     data = b"".join(rows(corpus, epoch))
@@ -68,7 +68,7 @@ def test_rows_are_what_the_parameters_say(corpus, epoch):
         assert row["net"] > 0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(small_corpora)
 def test_another_seed_or_epoch_gives_other_values(corpus):
     other = Corpus(corpus.nodes, corpus.tasks, 100, corpus.epochs, corpus.seed ^ 1)
@@ -88,7 +88,7 @@ def test_values_look_like_a_clusters():
     assert net.max() > 100 * np.median(net), "net has no heavy tail"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(small_corpora)
 def test_answers_equal_those_computed_from_the_rows(tmp_path_factory, corpus):
     folder = tmp_path_factory.mktemp("corpus")

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from _tools.report import decomp
@@ -12,7 +12,6 @@ from _tools.report.write import markdown
 samples = st.lists(st.floats(0.1, 1e6), min_size=1, max_size=40).map(np.array)
 
 
-@settings(deadline=None)
 @given(samples)
 def test_interval_holds_the_median_and_lies_within_the_samples(values):
     estimate = median(values)
@@ -20,7 +19,6 @@ def test_interval_holds_the_median_and_lies_within_the_samples(values):
     assert estimate == median(values) or np.isnan(estimate.cv)
 
 
-@settings(deadline=None)
 @given(samples, st.floats(0.01, 100))
 def test_median_and_interval_scale_with_the_samples(values, factor):
     one, scaled = median(values), median(values * factor)
