@@ -271,13 +271,8 @@ def generate_epoch(
     if is_complete(corpus, epoch, data_root):
         return path
     size = corpus.epoch_bytes(epoch)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _clear_leftovers(path)
-        free = shutil.disk_usage(path.parent).free
-        if free < size:
-            raise CorpusError(f"corpus epoch {epoch} needs {size:,} bytes in [{path.parent}], free are {free:,}")
+    with part_of(path, size, f"corpus epoch {epoch}") as part:
+        answers_file(path).unlink(missing_ok=True)
         tables = _tables(corpus)
         counts: list[Counter] = [Counter() for _ in tables]
         digest = hashlib.sha256()
@@ -295,20 +290,33 @@ def generate_epoch(
         record = {"corpus": asdict(corpus), "epoch": epoch, "sha256": digest.hexdigest()}
         part.write_text(json.dumps(record | {"answers": _answers(corpus, tables, counts)}))
         os.replace(part, answers_file(path))
-    except OSError as e:
-        what = "disk full" if e.errno == errno.ENOSPC else e.strerror
-        raise CorpusError(f"cannot write corpus epoch {epoch} to [{path.parent}]: {what}") from e
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
     progress(f"corpus epoch {epoch}: {corpus.rows_per_epoch:,} rows in {time.monotonic() - started:.1f} s")
     return path
 
 
-def _clear_leftovers(path: Path) -> None:
-    """Removes what a killed run left of this epoch: parts of processes that are gone, and answers without rows."""
-    for part in path.parent.glob(f"{path.name}.*.part"):
-        pid = part.suffixes[-2][1:]
-        if not os.path.exists(f"/proc/{pid}"):
+@contextlib.contextmanager
+def part_of(path: Path, size: int, what: str) -> Iterator[Path]:
+    """A temporary path beside ``path``, to be written and renamed; what is left of it at the end is removed.
+
+    Parts that killed processes left are removed first.
+
+    :param size: bytes to be written.
+    :param what: is written, for the message.
+    :raises CorpusError: when the folder cannot be written or the disk is too small.
+    """
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for old in path.parent.glob(f"{path.name}.*.part"):
+            if not os.path.exists(f"/proc/{old.suffixes[-2][1:]}"):
+                old.unlink(missing_ok=True)
+        free = shutil.disk_usage(path.parent).free
+        if free < size:
+            raise CorpusError(f"{what} needs {size:,} bytes in [{path.parent}], free are {free:,}")
+        yield part
+    except OSError as e:
+        why = "disk full" if e.errno == errno.ENOSPC else e.strerror
+        raise CorpusError(f"cannot write {what} to [{path.parent}]: {why}") from e
+    finally:
+        with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
-    answers_file(path).unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from esrally.utils import console
 from . import parameters
 from .corpus import NAME, Corpus, CorpusError, generate_epoch
 from .coverage import shuffled
+from .encoded import generate_encoded
 
 CELL = "query-cell"
 PLANS = ("query-plan", "query-profile", "frontier")
@@ -51,15 +52,31 @@ class Experiment(loader.TrackProcessor):
         documents = next(c for c in track.corpora if c.name == NAME)
         corpus = Corpus(**documents.meta_data)
         for epoch in range(1, corpus.epochs + 1):
-            yield prepare_epoch, {"corpus": asdict(corpus), "epoch": epoch, "data_root": f"{data_root_dir}/{NAME}"}
+            yield (
+                prepare_epoch,
+                {
+                    "corpus": asdict(corpus),
+                    "epoch": epoch,
+                    "encodings": _encodings(track.selected_challenge_or_default),
+                    "data_root": f"{data_root_dir}/{NAME}",
+                },
+            )
 
 
-def prepare_epoch(corpus: dict[str, int], epoch: int, data_root: str) -> None:
+def prepare_epoch(corpus: dict[str, int], epoch: int, encodings: list[str], data_root: str) -> None:
     """Generates one epoch of the corpus on a load-driver host, unless it is there. Rally runs one per core."""
     try:
         generate_epoch(Corpus(**corpus), epoch, Path(data_root), lambda line: console.info(line, flush=True))
+        for encoding in encodings:
+            generate_encoded(Corpus(**corpus), epoch, encoding, Path(data_root))
     except CorpusError as e:
         raise loader.exceptions.DataError(str(e)) from None
+
+
+def _encodings(challenge: Any) -> list[str]:
+    """The encodings of bulk bodies that the operations of a challenge name under ``encodings``."""
+    tasks = (task for element in challenge.schedule for task in element)
+    return sorted({encoding for task in tasks for encoding in task.operation.params.get("encodings", [])})
 
 
 def _lay_out_corpus(track: Any, corpus: Corpus) -> None:

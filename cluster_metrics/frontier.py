@@ -10,12 +10,13 @@ from typing import Any
 from esrally import exceptions
 
 from .answers import field_answers, response_problems
+from .bulk import send_bulk
 from .configurations import CONFIGURATIONS, LAYOUTS, Configuration, answers_in, requests_of
 from .corpus import FIELDS, NAME, Corpus
 from .coverage import Coverages, shuffled
 from .index import MARK, delete_own_index
 from .queries import Request
-from .requests import aside, post, request, send, target_cpu_ms
+from .requests import aside, request, send, target_cpu_ms
 from .rounds import round_result
 
 BULK_ROWS = 10_000
@@ -302,10 +303,10 @@ class BuildLayouts:
         return {"rollup_cpu_s": cpu_s * 1e6 / rows, "rollup_bulk_ms": bulk_ms} if name == "rollup" else {}
 
     async def _bulk(self, es: Any, index: str, body: bytes) -> None:
-        path = f"/{index}/_bulk?filter_path=errors,items.*.error"
-        response = await post(es, Request(path, "application/x-ndjson", body))
-        if response["errors"]:
-            raise exceptions.RallyAssertionError(f"bulk to [{index}] was rejected: {response['items'][0]}")
+        with aside(es):
+            counts = await send_bulk(es, index, body, body.count(b"\n") // 2)
+        if counts.errors:
+            raise exceptions.RallyAssertionError(f"bulk to [{index}]: {counts.problem()}")
 
     def __repr__(self) -> str:
         return "build-layouts"

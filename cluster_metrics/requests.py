@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,12 +41,6 @@ async def send(es: Any, request: Request) -> bytes:
     headers = {"content-type": request.content_type, "accept": "application/json"}
     response = await es.perform_request(method="POST", path=request.path, headers=headers, body=request.body)
     return response.body.getvalue()
-
-
-async def post(es: Any, request: Request) -> Any:
-    """Sends a request outside the timed section and returns the response decoded."""
-    with aside(es):
-        return json.loads(await send(es, request))
 
 
 async def segment_count(es: Any, index: str) -> int:
