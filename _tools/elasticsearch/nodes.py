@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import requests
 
+from . import security
 from .install import DEFAULT_VERSION, JRE_HOME, install
 
 HOST = "127.0.0.1"
@@ -36,12 +37,15 @@ class Cluster:
     :param name: of the cluster; its nodes are NAME-1, NAME-2, …
     :param http_ports: one per node.
     :param pids: one per node, with the time each process was created, so that no other process is taken for it.
+    :param client_options_file: client options as Rally reads them, with certificate, user and password; empty without
+        security.
     """
 
     name: str
     version: str
     http_ports: list[int] = field(default_factory=list)
     pids: list[tuple[int, float]] = field(default_factory=list)
+    client_options_file: str = ""
 
     @property
     def hosts(self) -> list[str]:
@@ -49,7 +53,21 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        return f"http://{self.hosts[0]}"
+        return f"{'https' if self.client_options_file else 'http'}://{self.hosts[0]}"
+
+    @property
+    def client_options(self) -> dict[str, Any]:
+        """Rally's client options for this cluster."""
+        return json.loads(Path(self.client_options_file).read_text())["default"] if self.client_options_file else {}
+
+    def session(self) -> requests.Session:
+        """A session that this cluster lets in."""
+        session = requests.Session()
+        session.trust_env = False
+        if options := self.client_options:
+            session.verify = options["ca_certs"]
+            session.auth = (options["basic_auth_user"], options["basic_auth_password"])
+        return session
 
     def processes(self) -> list[psutil.Process]:
         """The processes of this cluster that are still running."""
@@ -125,6 +143,7 @@ class Launcher:
         data: Path | None = None,
         outlive: bool = False,
         settings: dict[str, Any] | None = None,
+        secured: bool = False,
     ) -> Cluster:
         """Starts a cluster and waits until its health is known to all its nodes.
 
@@ -135,6 +154,7 @@ class Launcher:
         :param data: folder for the nodes' data; default is within the launcher's own folder.
         :param outlive: whether the nodes keep running after this process; otherwise they end with it, however it ends.
         :param settings: further lines for ``elasticsearch.yml``.
+        :param secured: whether its HTTP port takes TLS and a password, as in the cluster's ``client_options_file``.
         :raises NodeError: when a port is taken, a node dies at start (with the end of its log) or is not ready in time.
         :raises InstallError: see :mod:`.install`.
         """
@@ -144,7 +164,11 @@ class Launcher:
             _open_to_all(home)
         http_ports = [_free_port(port + i, port_is_fixed) for i in range(nodes)]
         transport_ports = [_free_port(0) for _ in range(nodes)]
+        secure = security.create(self.root, name, HOST) if secured else None
         cluster = Cluster(name, version, http_ports)
+        if secure:
+            cluster.client_options_file = str(self.root / f"{name}.client-options.json")
+            security.write_private(Path(cluster.client_options_file), secure.client_options())
         common: dict[str, Any] = {
             "cluster.name": name,
             "network.host": HOST,
@@ -152,6 +176,8 @@ class Launcher:
             "thread_pool.estimated_time_interval": "0ms",
             "cluster.routing.allocation.disk.threshold_enabled": "false",
         }
+        if secure:
+            common |= secure.settings()
         if nodes == 1:
             common["discovery.type"] = "single-node"
         else:
@@ -165,7 +191,7 @@ class Launcher:
                     "http.port": http_ports[i],
                     "transport.port": transport_ports[i],
                 }
-                node = self._prepare_node(home, f"{name}-{i + 1}", common | own | (settings or {}), data)
+                node = self._prepare_node(home, f"{name}-{i + 1}", common | own | (settings or {}), data, secure)
                 processes.append(self._spawn(home, node, heap, outlive))
                 cluster.pids.append((processes[-1].pid, psutil.Process(processes[-1].pid).create_time()))
                 self.state_file(name).write_text(json.dumps(asdict(cluster)))
@@ -175,7 +201,9 @@ class Launcher:
             raise
         return cluster
 
-    def _prepare_node(self, home: Path, name: str, settings: dict[str, Any], data: Path | None) -> Path:
+    def _prepare_node(
+        self, home: Path, name: str, settings: dict[str, Any], data: Path | None, secure: security.Security | None
+    ) -> Path:
         node = self.root / name
         settings = settings | {
             "path.data": data / name if data else node / "data",
@@ -190,6 +218,8 @@ class Launcher:
         text = options.read_text().replace("=logs/", f"={node}/logs/").replace("=data", f"={node}/logs")
         options.write_text(text)
         (node / "config" / "elasticsearch.yml").write_text("".join(f"{k}: {v}\n" for k, v in settings.items()))
+        if secure:
+            secure.write(node / "config")
         if self.run_as:
             for folder in (node, settings["path.data"]):
                 _give_to(folder, self.run_as)
@@ -219,6 +249,7 @@ class Launcher:
 
     def _wait_until_ready(self, cluster: Cluster, processes: list[subprocess.Popen]) -> None:
         deadline = time.monotonic() + START_SECONDS
+        session = cluster.session()
         health = f"{cluster.url}/_cluster/health?wait_for_nodes={len(processes)}&wait_for_status=yellow&timeout=5s"
         while time.monotonic() < deadline:
             for i, process in enumerate(processes):
@@ -226,7 +257,7 @@ class Launcher:
                     end = self._end_of_log(f"{cluster.name}-{i + 1}")
                     raise NodeError(f"node {cluster.name}-{i + 1} ended at start, the end of its log:\n{end}")
             try:
-                response = requests.get(health, timeout=10)
+                response = session.get(health, timeout=10)
                 if response.ok and not response.json()["timed_out"]:
                     return
             except requests.RequestException:
@@ -256,6 +287,8 @@ class Launcher:
         for process in alive:
             process.kill()
         psutil.wait_procs(alive, timeout=10)
+        if cluster.client_options_file:
+            Path(cluster.client_options_file).unlink(missing_ok=True)
         self.state_file(name).unlink(missing_ok=True)
         return bool(launchers)
 

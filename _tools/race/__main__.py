@@ -16,7 +16,6 @@ from importlib import resources
 from pathlib import Path
 
 import elasticsearch
-import requests
 from esrally.client import EsClientFactory
 from esrally.utils import opts
 
@@ -45,6 +44,10 @@ def test_mode() -> bool:
     return variable("TEST_MODE") not in ("", "0")
 
 
+def secured() -> bool:
+    return variable("SECURITY") not in ("", "0")
+
+
 def checked(name: str, default: str, pattern: str, allowed: str) -> str:
     """A variable that must match a pattern.
 
@@ -61,7 +64,8 @@ def put_template(store: Cluster) -> None:
     template = json.loads(resources.files("esrally").joinpath("resources/metrics-template.json").read_text())
     adapted = json.loads(json.dumps(template).replace('"wildcard"', '"keyword"'))
     adapted["template"]["settings"]["index"]["number_of_replicas"] = 0
-    requests.put(f"{store.url}/_index_template/rally-metrics", json=adapted, timeout=60).raise_for_status()
+    template_url = f"{store.url}/_index_template/rally-metrics"
+    store.session().put(template_url, json=adapted, timeout=60).raise_for_status()
 
 
 def start_target(launcher: Launcher, outlive: bool) -> Cluster:
@@ -78,13 +82,21 @@ def start_target(launcher: Launcher, outlive: bool) -> Cluster:
         port_is_fixed=bool(variable("PORT")),
         data=Path(variable("DATA", str(launcher.root))).absolute() / f"data-{version}",
         outlive=outlive,
+        secured=secured(),
     )
 
 
 def start_store(launcher: Launcher, outlive: bool) -> Cluster:
-    store = launcher.start(STORE, port=STORE_PORT, outlive=outlive)
+    store = launcher.start(STORE, port=STORE_PORT, outlive=outlive, secured=secured())
     put_template(store)
     return store
+
+
+def where(name: str, running: Cluster) -> str:
+    """Says at which hosts a cluster is, and how it lets clients in."""
+    options = running.client_options_file
+    at = f"the {name} is Elasticsearch {running.version} at {', '.join(running.hosts)}"
+    return f"{at}, TLS, client options in {options}" if options else at
 
 
 @contextlib.contextmanager
@@ -92,11 +104,13 @@ def cluster(launcher: Launcher, name: str, start: Callable[[Launcher, bool], Clu
     """A cluster that runs already, or one that is started now and stopped at the end."""
     running = launcher.running(name)
     if running:
+        if secured() and not running.client_options_file:
+            raise RaceError(f"SECURITY is [{variable('SECURITY')}] but a {name} without is up; run 'make down' first")
         yield running
         return
     print(f"starting the {name} …", flush=True)
     started = start(launcher, False)
-    print(f"the {name} is Elasticsearch {started.version} at {', '.join(started.hosts)}", flush=True)
+    print(where(name, started), flush=True)
     try:
         yield started
     finally:
@@ -104,21 +118,25 @@ def cluster(launcher: Launcher, name: str, start: Callable[[Launcher, bool], Clu
 
 
 @contextlib.contextmanager
-def target_hosts(launcher: Launcher) -> Iterator[str]:
-    """The hosts to benchmark: those of HOSTS, or the embedded target, as far away as DELAY_MS says."""
+def target_hosts(launcher: Launcher) -> Iterator[tuple[str, str]]:
+    """The hosts to benchmark: those of HOSTS, or the embedded target, as far away as DELAY_MS says.
+
+    Beside them the client options for them, as ``--client-options`` takes them.
+    """
     if hosts := variable("HOSTS"):
         if variable("DELAY_MS"):
             raise RaceError("DELAY_MS goes with the embedded target, not with HOSTS")
-        yield hosts
+        yield hosts, variable("CLIENT_OPTIONS")
         return
     with cluster(launcher, TARGET, start_target) as target:
         if (wanted := variable("ES_VERSION", target.version)) != target.version:
             raise RaceError(f"ES_VERSION is [{wanted}] but a target {target.version} is up; run 'make down' first")
         delay = checked("DELAY_MS", "0", r"\d{1,4}(\.\d+)?", "milliseconds from 0 to 9999")
         with contextlib.ExitStack() as relays:
-            yield ",".join(
+            hosts = ",".join(
                 relays.enter_context(delayed(host, float(delay))) if float(delay) else host for host in target.hosts
             )
+            yield hosts, variable("CLIENT_OPTIONS", target.client_options_file)
 
 
 @contextlib.contextmanager
@@ -128,20 +146,25 @@ def metrics_store(launcher: Launcher) -> Iterator[Store]:
         yield Store(url)
         return
     with cluster(launcher, STORE, start_store) as store:
-        yield Store(store.url)
+        options = store.client_options
+        if not options:
+            yield Store(store.url)
+            return
+        url = store.url.replace("//", f"//{options['basic_auth_user']}:{options['basic_auth_password']}@")
+        yield Store(url, options["ca_certs"])
 
 
-def check_target(hosts: str) -> None:
+def check_target(hosts: str, client_options: str) -> None:
     """Asks the target for ``GET /`` with Rally's own client.
 
+    :param client_options: as ``--client-options`` takes them; empty for Rally's own.
     :raises RaceError: when it does not answer as an Elasticsearch of 8.0 or newer does.
     """
     target = opts.TargetHosts(hosts)
-    given = variable("CLIENT_OPTIONS", opts.ClientOptions.DEFAULT_CLIENT_OPTIONS)
     try:
-        options = opts.ClientOptions(given, target)
+        options = opts.ClientOptions(client_options or opts.ClientOptions.DEFAULT_CLIENT_OPTIONS, target)
     except (OSError, ValueError) as e:
-        raise RaceError(f"CLIENT_OPTIONS is [{given}], which cannot be read: {e}") from None
+        raise RaceError(f"CLIENT_OPTIONS is [{client_options}], which cannot be read: {e}") from None
     try:
         es = EsClientFactory(target.default, copy.deepcopy(options.default)).create()
         number = es.perform_request(method="GET", path="/").body["version"]["number"]
@@ -165,7 +188,7 @@ def prepare() -> Launcher:
     return Launcher(rally.WORK, rally.DOWNLOADS)
 
 
-def command(hosts: str, race_id: str) -> list[str]:
+def command(hosts: str, client_options: str, race_id: str) -> list[str]:
     """The command line of the race that the variables describe."""
     line = rally.esrally(
         "race",
@@ -178,7 +201,7 @@ def command(hosts: str, race_id: str) -> list[str]:
     )
     if params := variable("PARAMS"):
         line.append(f"--track-params={params}")
-    if client_options := variable("CLIENT_OPTIONS"):
+    if client_options:
         line.append(f"--client-options={client_options}")
     tags = [variable("TAGS"), f"delay_ms:{variable('DELAY_MS')}" if variable("DELAY_MS") else ""]
     if any(tags):
@@ -191,10 +214,10 @@ def command(hosts: str, race_id: str) -> list[str]:
 def race() -> int:
     race_id = variable("RACE_ID", str(uuid.uuid4()))
     launcher = prepare()
-    with metrics_store(launcher) as store, target_hosts(launcher) as hosts:
-        check_target(hosts)
+    with metrics_store(launcher) as store, target_hosts(launcher) as (hosts, client_options):
+        check_target(hosts, client_options)
         rally.write_configuration(store)
-        if code := rally.run(command(hosts, race_id)):
+        if code := rally.run(command(hosts, client_options, race_id)):
             return code
         write_report(rally.INI, race_id, rally.WORK / "reports")
     return 0
@@ -210,13 +233,13 @@ def aa() -> int:
     name = variable("RACE_ID", f"aa-{uuid.uuid4().hex[:8]}")
     race_ids = [f"{name}-{number}" for number in range(1, int(races) + 1)]
     launcher = prepare()
-    with metrics_store(launcher) as store, target_hosts(launcher) as hosts:
-        check_target(hosts)
+    with metrics_store(launcher) as store, target_hosts(launcher) as (hosts, client_options):
+        check_target(hosts, client_options)
         rally.write_configuration(store)
         for race_id in race_ids:
             rally.check_no_other_rally()
             print(f"race {race_id}, of {races} of one configuration", flush=True)
-            if code := rally.run(command(hosts, race_id)):
+            if code := rally.run(command(hosts, client_options, race_id)):
                 return code
         write_noise(rally.INI, race_ids, NOISE)
     return 0
@@ -248,7 +271,7 @@ def up() -> int:
     launcher = Launcher(rally.WORK, rally.DOWNLOADS)
     for name, start in ((TARGET, start_target), (STORE, start_store)):
         running = launcher.running(name) or start(launcher, True)
-        print(f"the {name} is Elasticsearch {running.version} at {', '.join(running.hosts)}", flush=True)
+        print(where(name, running), flush=True)
     return 0
 
 

@@ -43,21 +43,24 @@ class Store:
     """Where the metrics store is.
 
     :param url: ``http://`` or ``https://``, with user and password if it needs them.
+    :param ca_certs: file with the certificate to trust; empty for those that the machine trusts.
     """
 
     url: str
+    ca_certs: str = ""
 
     def settings(self) -> dict[str, str]:
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise RaceError(f"STORE is [{self.url}], allowed is http(s)://[user:password@]host[:port]")
-        return {
+        settings = {
             "datastore.host": parts.hostname,
             "datastore.port": str(parts.port or (443 if parts.scheme == "https" else 9200)),
             "datastore.secure": str(parts.scheme == "https"),
             "datastore.user": unquote(parts.username or ""),
             "datastore.password": unquote(parts.password or ""),
         }
+        return settings | ({"datastore.ssl.certificate_authorities": self.ca_certs} if self.ca_certs else {})
 
 
 def write_configuration(store: Store) -> None:
