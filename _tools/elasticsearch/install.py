@@ -37,6 +37,31 @@ java.version=17
 classname=clustermetrics.{name}
 """
 
+ESQL = "org.elasticsearch.plugin:x-pack-esql:{version}"
+ESQL_MODULES = {
+    "x-pack-esql-core": (
+        "org.elasticsearch.xpack.esql.core.plugin.EsqlCorePlugin",
+        "x-pack-core",
+        (
+            "org.elasticsearch.plugin:x-pack-esql-core:{version}",
+            "org.elasticsearch.plugin:x-pack-mapper-version:8.19.21",
+            "org.antlr:antlr4-runtime:4.13.1",
+        ),
+    ),
+    "x-pack-esql": (
+        "org.elasticsearch.xpack.esql.plugin.EsqlPlugin",
+        "x-pack-esql-core",
+        (
+            ESQL,
+            "org.elasticsearch.plugin:x-pack-esql-compute:{version}",
+            "org.elasticsearch.plugin:arrow:8.19.21",
+            "org.elasticsearch:elasticsearch-dissect:8.19.21",
+        ),
+    ),
+}
+"""ES|QL, which the distribution lacks: class, module that it extends, and jars of each module. A version has it where
+its jars are pinned; the registry has them for few versions, and those of 8.19.21 serve all of these."""
+
 
 class InstallError(Exception):
     """An Elasticsearch that cannot be installed; the message is for the person at the terminal."""
@@ -93,7 +118,8 @@ def install(version: str, folder: Path, downloads: Path) -> Path:
     :raises InstallError: see :func:`fetch`; also when a plugin of ours does not compile against this version.
     """
     home = folder / f"elasticsearch-{version}"
-    if all((home / "modules" / plugin).is_dir() for plugin in PLUGINS):
+    modules = [*PLUGINS, *(ESQL_MODULES if has_esql(version) else ())]
+    if all((home / "modules" / module).is_dir() for module in modules):
         return home
     archive = fetch(DISTRIBUTION.format(version=version), downloads)
     ecj = fetch(ECJ, downloads)
@@ -110,9 +136,31 @@ def install(version: str, folder: Path, downloads: Path) -> Path:
         options.write_text(options.read_text().replace(UNKNOWN_MODULE, ""))
         for plugin in PLUGINS:
             _compile_plugin(plugin, new, version, ecj)
+        _add_esql(new, version, downloads)
         shutil.rmtree(home, ignore_errors=True)
         new.rename(home)
     return home
+
+
+def has_esql(version: str) -> bool:
+    """Whether an embedded node of that version has ES|QL."""
+    return ESQL.format(version=version) in known_checksums()
+
+
+def _add_esql(home: Path, version: str, downloads: Path) -> None:
+    """Puts the jars of ES|QL where Elasticsearch finds its modules; says what is missing where a version has none."""
+    if not has_esql(version):
+        print(f"Elasticsearch {version} stays without ES|QL: no {ESQL.format(version=version)} is pinned", flush=True)
+        return
+    for name, (class_name, extended, jars) in ESQL_MODULES.items():
+        module = home / "modules" / name
+        module.mkdir()
+        descriptor = f"name={name}\ndescription=ES|QL\nclassname={class_name}\nextended.plugins={extended}\n"
+        versions = f"version={version}\nelasticsearch.version={version}\njava.version=17\n"
+        (module / "plugin-descriptor.properties").write_text(descriptor + versions)
+        for coordinates in jars:
+            jar = fetch(coordinates.format(version=version), downloads)
+            shutil.copy(jar, module / f"{jar.name}.jar")
 
 
 def _compile_plugin(name: str, home: Path, version: str, ecj: Path) -> None:

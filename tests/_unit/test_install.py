@@ -4,7 +4,7 @@ import threading
 import pytest
 from maven_artifact.downloader import Downloader
 
-from _tools.elasticsearch.install import ECJ, InstallError, fetch, known_checksums
+from _tools.elasticsearch.install import ECJ, ESQL_MODULES, InstallError, fetch, has_esql, known_checksums
 
 
 @pytest.fixture
@@ -54,3 +54,10 @@ def test_a_download_that_was_damaged_later_is_fetched_again(tmp_path, registry):
 def test_versions_named_in_the_readme_are_pinned():
     versions = {c.rsplit(":", 1)[1] for c in known_checksums() if ":elasticsearch:zip:" in c}
     assert versions == {"8.16.0", "8.17.2", "8.19.4"}
+
+
+def test_the_jars_of_esql_are_pinned_for_the_versions_that_have_it():
+    jars = [jar for _, _, of_module in ESQL_MODULES.values() for jar in of_module]
+    versions = [v for v in ("8.16.0", "8.17.2", "8.19.4") if has_esql(v)]
+    assert versions == ["8.16.0", "8.19.4"]
+    assert {jar.format(version=v) for jar in jars for v in versions} <= set(known_checksums())
