@@ -2,7 +2,7 @@
 
 A line is in the combined log format with a request time and a request id behind it, as many servers are set up::
 
-    54.201.7.93 - - [21/Nov/2026:10:00:00 +0000] "GET /cart/51877?lang=en HTTP/1.1" 200 18734 "https://…" "Mozilla/…" 0.193 7f03…
+    54.201.7.93 - - [01/Nov/2026:00:48:20 +0000] "GET /cart/51877?lang=en HTTP/1.1" 200 18734 "https://mail.exam…
 
 Clients, pages, referrers and browsers are drawn with Zipf-like popularity; ids, sizes and times are what makes nearly
 every line another. Lines are ASCII, without backslash or control characters, so JSON needs their quotes escaped and no
@@ -26,7 +26,7 @@ TEMPLATE = '%s - - [%s] "%s%d%s HTTP/1.1" %s %d "%s" "%s" 0.%03d %s'
 """A line made of one record: client, time, request up to its id, id, rest of the request, status, bytes, referrer,
 user agent, request time in ms, request id."""
 SLOTS = 4096
-_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _SECTIONS = (
     *("/", "/products/", "/api/v2/orders/", "/cart/", "/search?page=", "/static/img/product-", "/api/v2/users/"),
     *("/account/orders/", "/blog/2026/", "/api/v2/stock?item=", "/checkout/step-", "/help/article-", "/export/job-"),
@@ -53,30 +53,61 @@ def _numbers(raw: bytes) -> array:
 
 
 def zipf(items: Sequence[Any]) -> list[Any]:
-    """The items, each in as many of ``SLOTS`` slots as Zipf's law gives to its place; the first is the most frequent."""
+    """The items, each in as many of ``SLOTS`` slots as Zipf's law gives to its place; the first has most."""
     ends = list(accumulate(10**9 // place for place in range(1, len(items) + 1)))
     return [items[bisect_right(ends, (2 * slot + 1) * ends[-1] // (2 * SLOTS))] for slot in range(SLOTS)]
 
 
 def _agents() -> list[str]:
     return [
-        f"Mozilla/5.0 ({system}) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/{142 - n}.0.{7444 - 61 * n}.{50 + 7 * n} "
-        f"Safari/537.36"
+        f"Mozilla/5.0 ({system}) AppleWebKit/537.36 (KHTML, like Gecko) "
+        f"Chrome/{142 - n}.0.{7444 - 61 * n}.{50 + 7 * n} Safari/537.36"
         for n in range(8)
         for system in _SYSTEMS
     ]
 
 
-def _tables(seed: int) -> list[list[Any]]:
-    clients = _shake(seed, "clients", size=4 * SLOTS)
-    return [
-        [value for slot in table for value in slot] if isinstance(table[0], list) else table
-        for table in (
-            zipf([".".join(map(str, clients[i : i + 4])) for i in range(0, len(clients), 4)]),
-            zipf([f"{m} {s}" for s in _SECTIONS for m in _METHODS[: 1 + len(s) % len(_METHODS)]]),
-            zipf(_ENDINGS),
-            zipf(_STATUSES),
-            zipf([site + (f"ref-{n}" if n and site != "-" else "") for n in range(64) for site in _SITES]),
-            zipf(_agents()),
-        )
-    ]
+def _tables(seed: int) -> list[list[str]]:
+    raw = _shake(seed, "clients", size=4 * SLOTS)
+    clients = [".".join(map(str, raw[i : i + 4])) for i in range(0, len(raw), 4)]
+    requests = [f"{method} {section}" for section in _SECTIONS for method in _METHODS]
+    referrers = [site if site == "-" else f"{site}{n}" for n in range(64) for site in _SITES]
+    return [zipf(items) for items in (clients, requests, _ENDINGS, _STATUSES, referrers, _agents())]
+
+
+def records(seed: int, block: int) -> Iterator[tuple]:
+    """The records of a block of 10,000 lines, for corpora that want the fields apart.
+
+    :param seed: of all draws.
+    :param block: counted from 0; 100 seconds of the log.
+    :return: tuples as ``TEMPLATE`` takes them.
+    """
+    clients, requests, endings, statuses, referrers, agents = _tables(seed)
+    draws = _numbers(_shake(seed, "block", block, size=2 * 8 * BLOCK_LINES))
+    columns = [draws[i * BLOCK_LINES : (i + 1) * BLOCK_LINES] for i in range(8)]
+    first = START + timedelta(seconds=block * BLOCK_LINES // LINES_PER_SECOND)
+    seconds = (first + timedelta(seconds=s) for s in range(BLOCK_LINES // LINES_PER_SECOND))
+    times = (f"{t:%d}/{_MONTHS[t.month - 1]}/{t:%Y:%H:%M:%S} +0000" for t in seconds)
+    ids = _shake(seed, "ids", block, size=16 * BLOCK_LINES).hex()
+
+    def looked_up(table: list[str], column: array) -> Iterator[str]:
+        return map(table.__getitem__, (draw % SLOTS for draw in column))
+
+    return zip(
+        looked_up(clients, columns[0]),
+        (time for time in times for _ in range(LINES_PER_SECOND)),
+        looked_up(requests, columns[1]),
+        columns[2],
+        looked_up(endings, columns[3]),
+        looked_up(statuses, columns[4]),
+        columns[5],
+        looked_up(referrers, columns[6]),
+        looked_up(agents, columns[7]),
+        (draw * draw * 1000 >> 32 for draw in columns[5]),
+        (ids[i : i + 32] for i in range(0, len(ids), 32)),
+    )
+
+
+def lines(seed: int, block: int) -> list[str]:
+    """The lines of a block, without line ends; see :func:`records`."""
+    return [TEMPLATE % record for record in records(seed, block)]
