@@ -227,7 +227,7 @@ def aa() -> int:
     """Races one configuration several times, or takes races that were raced before, and keeps how much they differ."""
     races = variable("RACES", "5")
     if not races.isdigit():
-        return with_store(lambda ini: write_noise(ini, races.split(), NOISE))
+        return with_store(lambda ini: write_noise(ini, races.split(), NOISE, variable("CHALLENGE")))
     if int(races) < LEAST_RACES:
         raise RaceError(f"RACES is [{races}], noise between races takes {LEAST_RACES} or more")
     name = variable("RACE_ID", f"aa-{uuid.uuid4().hex[:8]}")
@@ -249,7 +249,7 @@ def compare() -> int:
     names = variable("RACES").split()
     if len(names) < 2:
         raise RaceError('RACES names the races to compare: two or more ids, tags as key:value, or "last"')
-    return with_store(lambda ini: write_comparison(ini, names, rally.WORK / "reports", NOISE))
+    return with_store(lambda ini: write_comparison(ini, names, rally.WORK / "reports", NOISE, variable("CHALLENGE")))
 
 
 def with_store(write: Callable[[Path], None]) -> int:

@@ -3,66 +3,171 @@
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from .cells import check_comparable, common_cells, matrix, rounds_by_cell, values
-from .noise import Floor
-from .race import Race
+import numpy as np
+
+from .cells import Plan, Rounds, check_comparable, common_cells, matrix, values
+from .noise import Floor, differences
+from .race import Race, ReportError
 from .section import Section, Sheet
-from .stats import ENOUGH, THRESHOLD, Estimate, geometric_mean_ratio, median, ratio, verdict, widened
+from .stats import (
+    ENOUGH,
+    ENOUGH_RACES,
+    THRESHOLD,
+    Estimate,
+    Verdict,
+    cv,
+    geometric_mean_ratio,
+    log_level,
+    median,
+    race_ratio,
+    ratio,
+    verdict,
+    widened,
+)
 from .text import interval, number, percent, table
 
 LAYOUT = ("documents", "segments")
 VERSIONS = ("Elasticsearch", "JVM", "Rally", "track", "track revision")
 MACHINE = ("nodes", "cores", "heap MB")
-COLUMNS = ("cell", "race", "n", "wall_ms", "wall_low_ms", "wall_high_ms", "wall_cv", "took_ms")
-RATIO_COLUMNS = ("ratio", "ratio_low", "ratio_high", "verdict")
-"""Columns of ``compare.csv``; the ratio is to the first race, with the interval that the verdict went by."""
+COLUMNS = ("cell", "figure", "side", "race", "n", "median", "low", "high", "cv", "ratio", "ratio_low", "ratio_high")
+"""Columns of ``compare.csv`` before the verdict: a row per cell, figure and race. The ratio is that of its side to the
+first side, with the interval that the verdict went by; only the judged figure has one."""
 
 
-def sections(races: list[Race], floor: Floor | None) -> list[Section]:
-    """The sections of a comparison.
+@dataclass(frozen=True)
+class Side:
+    """What stands in one column: a race, or several races of one configuration as replicates.
 
-    :param races: two or more; the first is what the others are held against.
-    :param floor: noise between races of the first one's configuration, if it was measured.
+    :param name: short, of its own among the sides.
+    :param races: one or more.
+    :param cells: samples of each race by cell and round.
+    """
+
+    name: str
+    races: list[Race]
+    cells: list[dict[str, Rounds]]
+
+    @property
+    def pooled(self) -> bool:
+        return len(self.races) > 1
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} ({len(self.races)} races)" if self.pooled else self.name
+
+    def facts(self) -> dict[str, str]:
+        """What its races were run with; where they differ, each value once."""
+        found = [facts(race) for race in self.races]
+        keys = dict.fromkeys(k for f in found for k in f)
+        return {k: ", ".join(dict.fromkeys(f[k] for f in found if k in f)) for k in keys}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Sides that can be compared.
+
+    :param sides: two or more; the first is what the others are held against.
+    :param shared: the cells that all their races have.
+    :param plan: of their challenge.
+    :param floor: noise between races of the first side's configuration, if it was measured.
+    """
+
+    sides: list[Side]
+    shared: list[str]
+    plan: Plan
+    floor: Floor | None
+
+    @property
+    def races(self) -> list[Race]:
+        return [race for side in self.sides for race in side.races]
+
+    def replicated(self, other: Side) -> bool:
+        """Whether races are the unit of replication between the first side and another, not rounds."""
+        return self.sides[0].pooled or other.pooled
+
+    def ratio(self, other: Side, cell: str) -> Estimate:
+        """The judged figure of a cell, other / first side."""
+        found = [[values(by_cell[cell], self.plan.judged) for by_cell in side.cells] for side in (self.sides[0], other)]
+        if self.replicated(other):
+            return race_ratio(*([math.log(np.median(v)) for v in of] for of in found))
+        estimate = ratio(found[0][0], found[1][0])
+        return widened(estimate, self.floor.cells[cell]) if self.floor and cell in self.floor.cells else estimate
+
+    def mean_ratio(self, other: Side) -> Estimate:
+        """The geometric mean over the cells of :meth:`ratio`."""
+        found = [[self._together(by_cell) for by_cell in side.cells] for side in (self.sides[0], other)]
+        if self.replicated(other):
+            return race_ratio(*([log_level(m) for m in of] for of in found))
+        estimate = geometric_mean_ratio(found[0][0], found[1][0])
+        overall = self.floor.of(self.shared) if self.floor else None
+        return estimate if overall is None else widened(estimate, overall)
+
+    def verdict(self, other: Side, estimate: Estimate) -> Verdict:
+        return verdict(estimate, enough=ENOUGH_RACES if self.replicated(other) else ENOUGH)
+
+    def _together(self, by_cell: dict[str, Rounds]) -> Any:
+        return matrix(by_cell, self.shared, self.plan.judged)
+
+
+def comparison(named: dict[str, list[Race]], floor: Floor | None, plan: Plan) -> Comparison:
+    """Checks races and lines them up.
+
+    :param named: one or more races for each name that the user gave; those of one name are replicates.
     :raises ReportError: when they cannot be compared; see :func:`.cells.check_comparable`.
     """
-    check_comparable(races, 2)
-    names = short_ids(races)
-    rounds = [rounds_by_cell(race) for race in races]
-    cells = common_cells(races)
-    warnings = "".join(f"- {line}\n" for line in warnings_of(races, floor))
+    races = [race for of in named.values() for race in of]
+    check_comparable(races, 2, plan)
+    if len(named) < 2:
+        raise ReportError(f"[{next(iter(named))}] names one side, it takes two or more")
+    for name, of in named.items():
+        if problems := [f"race [{race.id}]: {p}" for race in of[1:] for p in differences(of[0], race)]:
+            raise ReportError(f"the races of [{name}] are no replicates: {problems[0]}")
+    short = iter(short_ids([of[0] for of in named.values() if len(of) == 1]))
+    sides = [
+        Side(name if len(of) > 1 else next(short), of, [plan.cells(race) for race in of]) for name, of in named.items()
+    ]
+    return Comparison(sides, common_cells(races, plan), plan, floor)
+
+
+def sections(found: Comparison) -> list[Section]:
+    """The sections of a comparison."""
     parts = {
-        "In common": _in_common(races),
-        "What differs": _differing(races, names),
-        "Warnings": warnings,
-        "Wall time": _medians(rounds, cells, names, "wall_ms"),
-        "Time that Elasticsearch reports": _medians(rounds, cells, names, "took_ms"),
-        f"Against {names[0]}": _against_first(rounds, cells, names, floor),
+        "In common": _in_common(found),
+        "What differs": _differing(found),
+        "Warnings": "".join(f"- {line}\n" for line in warnings_of(found)),
+        f"Against {found.sides[0].name}": _against_first(found),
     }
+    for key, what in found.plan.figures.items():
+        parts[what[:1].upper() + what[1:]] = _medians(found, key)
     return [Section(title, text) for title, text in parts.items() if text]
 
 
-def sheets(races: list[Race], floor: Floor | None) -> list[Sheet]:
+def sheets(found: Comparison) -> list[Sheet]:
     """The comparison as a CSV file."""
-    rounds, rows = [rounds_by_cell(race) for race in races], []
-    for cell in common_cells(races):
-        for i, race in enumerate(races):
-            wall, took = (values(rounds[i][cell], key) for key in ("wall_ms", "took_ms"))
-            of_wall = median(wall)
-            figures: list[Any] = [cell, race.id, of_wall.n, of_wall.value, of_wall.low, of_wall.high, of_wall.cv]
-            row = dict(zip(COLUMNS, [*figures, median(took).value if len(took) else ""]))
-            if i:
-                judged = cell_ratio(rounds[0], rounds[i], cell, floor)
-                row |= zip(RATIO_COLUMNS, [judged.value, judged.low, judged.high, verdict(judged).value])
-            rows.append(row)
-    return [Sheet("compare.csv", (*COLUMNS, *RATIO_COLUMNS), rows)]
+    rows = []
+    for cell in found.shared:
+        for key in found.plan.figures:
+            for side in found.sides:
+                judged: dict[str, Any] = {}
+                if key == found.plan.judged and side is not found.sides[0]:
+                    of = found.ratio(side, cell)
+                    judged = {"ratio": of.value, "ratio_low": of.low, "ratio_high": of.high}
+                    judged["verdict"] = found.verdict(side, of).value
+                for race, by_cell in zip(side.races, side.cells):
+                    if len(samples := values(by_cell[cell], key)):
+                        one = median(samples)
+                        figures = (cell, key, side.name, race.id, one.n, one.value, one.low, one.high, one.cv)
+                        rows.append(dict(zip(COLUMNS, figures)) | judged)
+    return [Sheet("compare.csv", (*COLUMNS, "verdict"), rows)]
 
 
 def short_ids(races: Sequence[Race]) -> list[str]:
     """The shortest beginnings of the races' ids, of 8 characters or more, that tell them apart."""
     ids = [race.id for race in races]
-    length = next(n for n in range(8, max(8, *map(len, ids)) + 1) if len({i[:n] for i in ids}) == len(ids))
+    length = next(n for n in range(8, max([8, *map(len, ids)]) + 1) if len({i[:n] for i in ids}) == len(ids))
     return [i[:length] for i in ids]
 
 
@@ -89,42 +194,35 @@ def facts(race: Race) -> dict[str, str]:
     return {k: f"{v:,}" if isinstance(v, int) else str(v) for k, v in found.items() if v is not None}
 
 
-def warnings_of(races: list[Race], floor: Floor | None) -> list[str]:
+def warnings_of(found: Comparison) -> list[str]:
     """What speaks against taking the ratios as they are; each says what to do."""
-    found = [facts(race) for race in races]
+    races, known = found.races, [facts(race) for race in found.races]
     lines = []
     for keys, advice in (
         (LAYOUT, "times of different layouts differ for that reason; load both alike"),
         (VERSIONS, "a ratio holds for all of these changes together; change one at a time"),
         (MACHINE, "ratios of different machines say nothing about a change of software"),
     ):
-        if differing := [k for k in keys if len({f.get(k) for f in found}) > 1]:
+        if differing := [k for k in keys if len({f.get(k) for f in known}) > 1]:
             lines.append(f"the races differ in {', '.join(differing)}: {advice}")
-    parameters = sorted({k for f in found for k in f if k.startswith("parameter ")})
-    if differing := [k.removeprefix("parameter ") for k in parameters if len({f.get(k) for f in found}) > 1]:
+    parameters = sorted({k for f in known for k in f if k.startswith("parameter ")})
+    if differing := [k.removeprefix("parameter ") for k in parameters if len({f.get(k) for f in known}) > 1]:
         lines.append(f"the races differ in parameters {', '.join(differing)}: a ratio is that of the parameters, too")
-    lines += _missing_cells(races)
+    lines += _missing_cells(found)
     for race in races:
         if race.failed:
             failed = ", ".join(f"{cell} {n}" for cell, n in race.failed.items())
             lines.append(f"race {race.id} has failed samples, which are left out: {failed}; find out why first")
         if not race.target:
             lines.append(f"race {race.id} does not say what it ran on; do not exclude the task check-index")
-    lines += _few_rounds(races)
-    if floor is None:
+    lines += _few(found)
+    if found.floor is None and not all(map(found.replicated, found.sides[1:])):
         lines.append(
             "no noise floor: nobody measured how much races of this configuration differ by themselves, so the "
-            "intervals know the noise within races alone and verdicts are too bold; run 'make aa' with these settings"
+            "intervals know the noise within races alone and verdicts are too bold; run 'make aa' with these settings, "
+            "or race each side several times under a tag of its own and compare the tags"
         )
     return lines
-
-
-def cell_ratio(
-    base: dict[str, dict[int, Any]], other: dict[str, dict[int, Any]], cell: str, floor: Floor | None
-) -> Estimate:
-    """The ratio of a cell's median wall times, other / base, widened by the floor if it knows the cell."""
-    estimate = ratio(values(base[cell], "wall_ms"), values(other[cell], "wall_ms"))
-    return widened(estimate, floor.cells[cell]) if floor and cell in floor.cells else estimate
 
 
 def _each(race: Race, key: str) -> str | None:
@@ -133,77 +231,101 @@ def _each(race: Race, key: str) -> str | None:
     return ", ".join(sorted(set(found))) or None
 
 
-def _missing_cells(races: list[Race]) -> list[str]:
-    missing = sorted({cell for race in races for cell in rounds_by_cell(race)} - set(common_cells(races)))
+def _missing_cells(found: Comparison) -> list[str]:
+    every = {cell for side in found.sides for by_cell in side.cells for cell in by_cell}
+    missing = sorted(every - set(found.shared))
     return [f"only some races have the cells {', '.join(missing)}, which are left out"] if missing else []
 
 
-def _few_rounds(races: list[Race]) -> list[str]:
-    lines = []
-    for race in races:
-        least = min(len(rounds) for rounds in rounds_by_cell(race).values())
-        if least < ENOUGH:
-            lines.append(f"race {race.id} has {least} rounds, a verdict takes {ENOUGH}: race with rounds:{ENOUGH}")
+def _few(found: Comparison) -> list[str]:
+    """Sides with too few rounds or races for a verdict."""
+    lines, first = [], found.sides[0]
+    for side in found.sides:
+        least = min(len(rounds) for rounds in side.cells[0].values())
+        if least < ENOUGH and not all(map(found.replicated, found.sides[1:] if side is first else [side])):
+            race = side.races[0].id
+            lines.append(f"race {race} has {least} rounds, a verdict takes {ENOUGH}: race with rounds:{ENOUGH}")
+    for side in found.sides[1:]:
+        if found.replicated(side) and (n := len(first.races) + len(side.races)) < ENOUGH_RACES:
+            lines.append(f"{first.title} and {side.title} are {n} races together, a verdict takes {ENOUGH_RACES}")
     return lines
 
 
-def _in_common(races: list[Race]) -> str:
-    found = [facts(race) for race in races]
-    return "".join(f"- {k}: {v}\n" for k, v in found[0].items() if all(f.get(k) == v for f in found))
+def _in_common(found: Comparison) -> str:
+    known = [side.facts() for side in found.sides]
+    return "".join(f"- {k}: {v}\n" for k, v in known[0].items() if all(f.get(k) == v for f in known))
 
 
-def _differing(races: list[Race], names: list[str]) -> str:
-    found = [facts(race) for race in races]
-    keys = dict.fromkeys(k for f in found for k in f)
-    rows = [[k, *(f.get(k, "–") for f in found)] for k in keys if len({f.get(k) for f in found}) > 1]
-    rows.insert(0, ["race", *(race.id for race in races)])
-    return table(["", *names], rows)
+def _differing(found: Comparison) -> str:
+    known = [side.facts() for side in found.sides]
+    keys = dict.fromkeys(k for f in known for k in f)
+    rows = [[k, *(f.get(k, "–") for f in known)] for k in keys if len({f.get(k) for f in known}) > 1]
+    rows.insert(0, ["race", *(", ".join(race.id for race in side.races) for side in found.sides)])
+    return table(["", *(side.title for side in found.sides)], rows)
 
 
-def _medians(rounds: list[dict], cells: list[str], names: list[str], key: str) -> str:
+def _medians(found: Comparison, key: str) -> str:
     rows = []
-    for cell in cells:
-        found = [values(by_cell[cell], key) for by_cell in rounds]
-        if all(map(len, found)):
-            rows.append([cell, *(f"{number(e.value)} ({percent(e.cv)})" for e in map(median, found))])
+    for cell in found.shared:
+        sides = [[values(by_cell[cell], key) for by_cell in side.cells] for side in found.sides]
+        if all(len(samples) for of in sides for samples in of):
+            rows.append([cell, *(_level([float(np.median(s)) for s in of] if len(of) > 1 else of[0]) for of in sides)])
     if not rows:
         return ""
-    what = {"wall_ms": "Wall time of a coverage at the client", "took_ms": "`took` of a coverage, over its searches"}
-    return f"{what[key]}, in ms: median over rounds (CV of the rounds).\n\n" + table(["cell", *names], rows)
+    races = "; of several races, the median over their medians (CV of these)"
+    text = f"Median over rounds (CV of the rounds){races if any(s.pooled for s in found.sides) else ''}.\n\n"
+    return text + table(["cell", *(side.title for side in found.sides)], rows)
 
 
-def _against_first(rounds: list[dict], cells: list[str], names: list[str], floor: Floor | None) -> str:
-    rows = []
-    for cell in cells:
-        width = percent(math.expm1(floor.cells[cell])) if floor and cell in floor.cells else "–"
-        ratios = [cell_ratio(rounds[0], by_cell, cell, floor) for by_cell in rounds[1:]]
-        rows.append([cell, width, *(f"{_judged(r)}" for r in ratios)])
-    together = [matrix(by_cell, cells) for by_cell in rounds]
-    overall = floor.of(cells) if floor else None
-    ratios = [geometric_mean_ratio(together[0], other) for other in together[1:]]
-    ratios = [widened(r, overall) for r in ratios] if overall is not None else ratios
-    width = percent(math.expm1(overall)) if overall is not None else "–"
-    rows.append(["geometric mean", width, *map(_judged, ratios)])
-    return _method(floor, len(cells), len(rounds) - 1) + table(["cell", "noise floor", *names[1:]], rows)
+def _level(samples: Any) -> str:
+    return f"{number(float(np.median(samples)))} ({percent(cv(np.asarray(samples)))})"
 
 
-def _judged(estimate: Estimate) -> str:
-    return f"{estimate.value:.3f} {interval(estimate, lambda x: f'{x:.3f}')} {verdict(estimate).value}"
+def _against_first(found: Comparison) -> str:
+    floor, others = found.floor, found.sides[1:]
+    bare = not all(map(found.replicated, others))
+    widths = {cell: floor.cells[cell] for cell in found.shared if cell in floor.cells} if floor else {}
+    if floor and (overall := floor.of(found.shared)) is not None:
+        widths["geometric mean"] = overall
+
+    def row(name: str, estimates: list[Estimate]) -> list[str]:
+        width = [percent(math.expm1(widths[name])) if name in widths else "–"] if bare else []
+        return [name, *width, *(_judged(found, side, e) for side, e in zip(others, estimates))]
+
+    rows = [row(cell, [found.ratio(side, cell) for side in others]) for cell in found.shared]
+    rows.append(row("geometric mean", [found.mean_ratio(side) for side in others]))
+    head = ["cell", *(["noise floor"] if bare else []), *(side.title for side in others)]
+    return _method(found, bare) + table(head, rows)
 
 
-def _method(floor: Floor | None, cells: int, others: int) -> str:
+def _judged(found: Comparison, side: Side, estimate: Estimate) -> str:
+    return f"{estimate.value:.3f} {interval(estimate, lambda x: f'{x:.3f}')} {found.verdict(side, estimate).value}"
+
+
+def _method(found: Comparison, bare: bool) -> str:
+    first, floor, ratios = found.sides[0], found.floor, len(found.shared) * (len(found.sides) - 1)
     text = (
-        "Ratio of median wall times to the first race (below 1 is faster) with its 95 % interval: rounds resampled in "
-        "each race by itself"
+        f"Ratio to {first.title} of the {found.plan.figures[found.plan.judged]} (below 1 is less), with its 95 % "
+        "interval. "
     )
-    alarms = "more often than in one case in 20, since no noise floor is known"
-    if floor:
-        alarms = "in about one case in 20 or fewer"
+    if bare:
+        text += "Between single races: medians over rounds, rounds resampled in each race by itself"
+        if floor:
+            text += (
+                f", widened by the noise between races that {len(floor.races)} races of the first one's configuration "
+                f"showed on {floor.host.get('name', 'this host')} at {floor.measured} (0: hidden by the noise of "
+                "rounds)"
+            )
+        text += ". "
+    if any(map(found.replicated, found.sides[1:])):
         text += (
-            f", widened by the noise between races that {len(floor.races)} races of the first one's configuration "
-            f"showed on {floor.host.get('name', 'this host')} at {floor.measured} (0: hidden by the noise of rounds)"
+            "With several races on a side the race is what is replicated: geometric means of the races' medians, the "
+            "interval by Student's t from how much races of a side differ, supposed to be the same on all sides. "
         )
+    alarms = "in about one case in 20 or fewer"
+    if bare and not floor:
+        alarms = "more often than in one case in 20, since no noise floor is known"
     return (
-        f"{text}. A cell improved or regressed when both bounds lie beyond {percent(THRESHOLD)}. A cell of equal races "
-        f"is called different {alarms}; with {cells * others} ratios here, mistrust a lone one.\n\n"
+        f"{text}A cell improved or regressed when both bounds lie beyond {percent(THRESHOLD)}. A cell of equal races "
+        f"is called different {alarms}; with {ratios} ratios here, mistrust a lone one.\n\n"
     )

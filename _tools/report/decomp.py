@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from . import plots, runs, stability
+from .cells import COVERAGE, Plan
 from .race import Race, Sample
 from .section import Figure, Section, Sheet
 from .stats import Estimate, Samples, median
@@ -24,6 +25,7 @@ INCLUDED = {
     "D_hdr": "3 sums, 3 percentiles HDR",
 }
 TRANSPORTS = ("serial", "msearch")
+PLAN = Plan("coverage", COVERAGE, "D_td-serial")
 AGREEMENT = 0.05
 """Headline cells and the plan agree when their medians differ by no more than this, or their intervals overlap."""
 
@@ -107,7 +109,7 @@ def sections(race: Race) -> list[Section]:
         "Headline cells against the plan": _agreement(race, rounds),
         "Accuracy of the percentiles": _accuracy(race),
         "Target CPU": _cpu(race),
-        "How far to trust this": stability.text(race),
+        "How far to trust this": stability.text(race, PLAN),
     }
     figures: dict[str, Callable[[], list[Figure]]] = {
         "Where the production query's time goes": lambda: _attribution_figure(rounds),

@@ -7,6 +7,7 @@ import numpy as np
 from cluster_metrics.configurations import BASE, CONFIGURATIONS
 
 from . import scatter
+from .cells import COVERAGE, Plan
 from .race import Race, Sample
 from .section import Figure, Section, Sheet
 from .stats import Estimate, Samples, median
@@ -27,6 +28,8 @@ COLUMNS = (
     "sum_error",
 )
 """Columns of ``es_profile_frontier.csv`` after the start (UTC): the metadata of each sample."""
+
+PLAN = Plan("frontier-coverage", COVERAGE | {"percentile_error": "relative error of p50 and p90"}, BASE)
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from .cells import check_comparable, common_cells, matrix, rounds_by_cell, values
+from .cells import Plan, check_comparable, common_cells, matrix, values
 from .race import Race, ReportError
 from .section import Section
 from .stats import Verdict, log_error, log_level, log_level_error, median, ratio, t_quantile, verdict, widened
 from .text import number, percent, table
 
 LEAST_RACES = 3
-FREE = {"passes", "rounds", "warmup_iterations", "variants", "transports", "delete_foreign_index"}
-"""Parameters that may differ between the races and the A/A races: they change which cells run and how often."""
+FREE = {
+    *("passes", "rounds", "warmup_iterations", "variants", "transports", "configurations"),
+    *("max_error_permille", "delete_foreign_index"),
+}
+"""Parameters that may differ between the races and the A/A races: they change which cells run, how often, and what is
+said of them."""
 
 
 @dataclass(frozen=True)
@@ -66,21 +70,22 @@ def half_width(levels: Sequence[float], errors: Sequence[float]) -> float:
     return t_quantile(len(levels) - 1) * math.sqrt(2 * max(0.0, between))
 
 
-def measure(races: list[Race]) -> Floor:
+def measure(races: list[Race], plan: Plan) -> Floor:
     """The noise floor from races of one configuration.
 
+    :param plan: of their challenge.
     :raises ReportError: with fewer than 3 races, or races that are not of one configuration.
     """
-    check_comparable(races, LEAST_RACES)
+    check_comparable(races, LEAST_RACES, plan)
     for race in races[1:]:
-        if problems := _differences(races[0], race):
+        if problems := differences(races[0], race):
             raise ReportError(f"race [{race.id}] is of another configuration than [{races[0].id}]: {problems[0]}")
-    rounds, cells = [rounds_by_cell(race) for race in races], common_cells(races)
+    rounds, cells = [plan.cells(race) for race in races], common_cells(races, plan)
     floors = {}
     for cell in cells:
-        walls = [values(by_cell[cell], "wall_ms") for by_cell in rounds]
-        floors[cell] = half_width([math.log(np.median(w)) for w in walls], [log_error(w) for w in walls])
-    together = [matrix(by_cell, cells) for by_cell in rounds]
+        found = [values(by_cell[cell], plan.judged) for by_cell in rounds]
+        floors[cell] = half_width([math.log(np.median(v)) for v in found], [log_error(v) for v in found])
+    together = [matrix(by_cell, cells, plan.judged) for by_cell in rounds]
     return Floor(
         races[0].challenge,
         [race.id for race in races],
@@ -121,23 +126,23 @@ def fitting(floors: list[Floor], race: Race) -> Floor | None:
     return next((floor for floor in floors if _configuration(floor) == wanted), None)
 
 
-def sections(races: list[Race], floor: Floor) -> list[Section]:
+def sections(races: list[Race], floor: Floor, plan: Plan) -> list[Section]:
     """What the A/A races showed: per cell the spread of their medians, the floor, and the verdicts on all pairs."""
-    rounds = [rounds_by_cell(race) for race in races]
+    rounds = [plan.cells(race) for race in races]
     rows = []
     for cell in floor.cells:
-        walls = [values(by_cell[cell], "wall_ms") for by_cell in rounds]
-        medians = [median(w) for w in walls]
-        pairs = [ratio(a, b) for i, a in enumerate(walls) for b in walls[i + 1 :]]
+        found = [values(by_cell[cell], plan.judged) for by_cell in rounds]
+        medians = [median(v) for v in found]
+        pairs = [ratio(a, b) for i, a in enumerate(found) for b in found[i + 1 :]]
         rows.append(
             [cell, number(min(m.value for m in medians)), number(max(m.value for m in medians))]
             + [percent(float(np.median([m.cv for m in medians]))), percent(math.expm1(floor.cells[cell]))]
-            + [f"{sum(map(_differs, found))} of {len(pairs)}" for found in (pairs, _widen(pairs, floor.cells[cell]))]
+            + [f"{sum(map(_differs, of))} of {len(pairs)}" for of in (pairs, _widen(pairs, floor.cells[cell]))]
         )
     rows.append(["geometric mean", "", "", "", percent(math.expm1(floor.all_cells)), "", ""])
     head = [
         "cell",
-        "least median ms",
+        "least median",
         "greatest",
         "CV of rounds",
         "noise floor",
@@ -145,12 +150,25 @@ def sections(races: list[Race], floor: Floor) -> list[Section]:
         "with floor",
     ]
     text = (
-        f"{len(races)} races of one configuration; wall time of a coverage. The noise floor is half of the 95 % "
+        f"{len(races)} races of one configuration; {plan.figures[plan.judged]}. The noise floor is half of the 95 % "
         "interval of what two races differ by beside what their rounds show; a comparison widens its intervals by "
         "it. It is 0 where the rounds explain all. The last column uses the races that the floor comes from, so it "
         "flatters.\n\n"
     )
     return [Section("Noise between races", text + table(head, rows))]
+
+
+def differences(one: Race, other: Race) -> list[str]:
+    """What two races of one configuration must not differ in, in words."""
+    keys = sorted(one.parameters.keys() | other.parameters.keys())
+    found = [
+        f"{key} is [{other.parameters.get(key)}], not [{one.parameters.get(key)}]"
+        for key in keys
+        if one.parameters.get(key) != other.parameters.get(key)
+    ]
+    if not found and _configuration(one) != _configuration(other):
+        found.append("version, JVM, cores or heap of the target differ")
+    return found
 
 
 def _widen(pairs: list, floor: float) -> list:
@@ -166,16 +184,3 @@ def _configuration(of: Race | Floor) -> tuple[Any, ...]:
     nodes = [json.dumps({k: v for k, v in node.items() if k != "node"}, sort_keys=True) for node in of.target]
     fixed = {k: v for k, v in of.parameters.items() if k not in FREE}
     return of.challenge, sorted(nodes), json.dumps(fixed, sort_keys=True)
-
-
-def _differences(one: Race, other: Race) -> list[str]:
-    """What two races of one configuration must not differ in, in words."""
-    keys = sorted(one.parameters.keys() | other.parameters.keys())
-    found = [
-        f"{key} is [{other.parameters.get(key)}], not [{one.parameters.get(key)}]"
-        for key in keys
-        if one.parameters.get(key) != other.parameters.get(key)
-    ]
-    if not found and _configuration(one) != _configuration(other):
-        found.append("version, JVM, cores or heap of the target differ")
-    return found

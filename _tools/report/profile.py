@@ -7,12 +7,14 @@ import numpy as np
 from cluster_metrics.profile import aggregation_kinds
 from cluster_metrics.profile_tree import AGGREGATION_PARTS, ONCE, PARTS, add_up, times
 
+from .cells import COVERAGE, Plan
 from .race import Race, Sample
 from .section import Section, Sheet
 from .stats import Samples, median
 from .text import interval, number, percent, started, table
 
 ON, OFF = "profile-on", "profile-off"
+PLAN = Plan("profiled-coverage", COVERAGE, OFF)
 SEED_TOOK_MS = {ON: 74.8, OFF: 40.8}
 """Seed 000, section 2: averages per search on 8 cores."""
 SEED_PHASES = {

@@ -1,8 +1,10 @@
 """Reads a race back from the Elasticsearch metrics store that Rally wrote it to."""
 
 import configparser
+import contextlib
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
@@ -25,6 +27,8 @@ KINDS = (
     "frontier-cpu",
 )
 """Operation types whose samples are read."""
+MOST_RACES = 1000
+"""Most races that a tag stands for; of more, the newest are taken."""
 
 
 class ReportError(Exception):
@@ -117,14 +121,27 @@ def _query(race: str) -> dict[str, Any]:
     return {"term": {f"user-tags.{key}": value} if colon else {"race-id": race}}
 
 
-def _find(store: elasticsearch.Elasticsearch, race: str) -> dict[str, Any]:
-    store.indices.refresh(index="rally-*", allow_no_indices=True)
-    query = _query(race)
+def _find(store: elasticsearch.Elasticsearch, race: str, most: int) -> list[dict[str, Any]]:
+    """The documents of races, the newest first."""
     sort = [{"race-timestamp": {"order": "desc", "unmapped_type": "date"}}]
-    hits = store.search(index="rally-races-*", query=query, sort=sort, size=1, allow_no_indices=True)["hits"]["hits"]
+    with _asking():
+        store.indices.refresh(index="rally-*", allow_no_indices=True)
+        found = store.search(index="rally-races-*", query=_query(race), sort=sort, size=most, allow_no_indices=True)
+    hits = found["hits"]["hits"]
     if not hits:
         raise ReportError("the metrics store holds no race" if race == "last" else f"no race [{race}] in the store")
-    return hits[0]["_source"]
+    return [hit["_source"] for hit in hits]
+
+
+@contextlib.contextmanager
+def _asking() -> Iterator[None]:
+    """Puts the errors of a metrics store into words."""
+    try:
+        yield
+    except elasticsearch.ApiError as e:
+        raise ReportError(f"the metrics store answers with an error: {e.message}") from None
+    except elasticsearch.TransportError as e:
+        raise ReportError(f"the metrics store is out of reach: {str(e).splitlines()[0]}") from None
 
 
 def load(store: elasticsearch.Elasticsearch, race: str) -> Race:
@@ -133,8 +150,29 @@ def load(store: elasticsearch.Elasticsearch, race: str) -> Race:
     :param race: its id, ``last``, or a tag ``key:value`` for the newest race that carries it.
     :raises ReportError: when it is not there, or has no samples of this track.
     """
-    try:
-        document = _find(store, race)
+    return _read(store, _find(store, race, 1)[0])
+
+
+def load_all(store: elasticsearch.Elasticsearch, name: str, challenge: str = "") -> list[Race]:
+    """Reads the races of a name, the oldest first.
+
+    :param name: an id or ``last`` for one race, or a tag ``key:value`` for all finished races that carry it.
+    :param challenge: leaves out tagged races of other challenges.
+    :raises ReportError: when there is none, or races of several challenges carry the tag.
+    """
+    if ":" not in name:
+        return [load(store, name)]
+    found = [d for d in _find(store, name, MOST_RACES) if d.get("results") and challenge in ("", d["challenge"])]
+    if not found:
+        raise ReportError(f"no race [{name}]{f' of challenge [{challenge}]' if challenge else ''} was finished")
+    if len(challenges := sorted({d["challenge"] for d in found})) > 1:
+        raise ReportError(f"races [{name}] are of challenges {', '.join(challenges)}; say which by CHALLENGE")
+    return [_read(store, document) for document in reversed(found)]
+
+
+def _read(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
+    """Reads the samples of a race."""
+    with _asking():
         filters = [
             {"term": {"race-id": document["race-id"]}},
             {"term": {"name": "service_time"}},
@@ -143,10 +181,6 @@ def load(store: elasticsearch.Elasticsearch, race: str) -> Race:
         ]
         query = {"query": {"bool": {"filter": filters}}}
         hits = [h["_source"] for h in helpers.scan(store, index="rally-metrics-*", query=query)]
-    except elasticsearch.ApiError as e:
-        raise ReportError(f"the metrics store answers with an error: {e.message}") from None
-    except elasticsearch.TransportError as e:
-        raise ReportError(f"the metrics store is out of reach: {str(e).splitlines()[0]}") from None
     if not hits:
         raise ReportError(f"race [{document['race-id']}] has no samples of this track, or was not finished")
     check: dict[str, Any] = next((hit["meta"] for hit in hits if hit["operation-type"] == CHECK), {})

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from .cells import matrix, rounds_by_cell, values
-from .race import Race, Sample
+from .cells import Plan, Rounds, matrix, values
+from .race import Race
 from .stats import ENOUGH, Samples, cv, drift, outliers, ratio
 from .text import interval, number, percent, table
 
@@ -20,39 +20,39 @@ SEED_DRIFT = 0.021
 """Seed 000, section 2: the production query in its run against an earlier one."""
 CLIENT_BOUND = 0.2
 """Share of the wall time that the client may use itself."""
-PRODUCTION = "D_td-serial"
 
 
-def text(race: Race) -> str:
+def text(race: Race, plan: Plan) -> str:
     """Warnings, the drift check and a table of the spread by cell, as Markdown; empty for a race without a plan."""
-    rounds = rounds_by_cell(race)
+    rounds = plan.cells(race)
     if not rounds:
         return ""
-    drifting = _drifting(rounds)
-    warnings = [*_few(rounds), *_noisy(rounds, drifting), *drifting, *_outlying(rounds), *_client(race)]
-    check, drifted = drift_check(race)
-    warnings += [check] if drifted else []
+    checks = [drift_of_rounds(rounds, plan), drift_check(race, plan.base)]
+    drifting = checks[0][1]
+    warnings = [*_few(rounds), *_noisy(rounds, plan, drifting), *_outlying(rounds, plan), *_client(race)]
+    warnings += [found for found, drifted in checks if drifted]
     lines = [f"- **Warning:** {line}\n" for line in warnings] or ["- No warnings.\n"]
-    if check and not drifted:
-        lines.append(f"- {check}\n")
-    return "".join(lines) + "\n" + _spread(rounds)
+    lines += [f"- {found}\n" for found, drifted in checks if found and not drifted]
+    return "".join(lines) + "\n" + _spread(rounds, plan)
 
 
-def drift_check(race: Race) -> tuple[str, bool]:
+def drift_check(race: Race, production: str) -> tuple[str, bool]:
     """Holds the production query of the first pass against that of the last, as seed 000 did with two runs.
+
+    :param production: the headline cell of the production query.
 
     :return: what it found, empty without two passes of that cell; and whether that is over the bound.
     """
     passes: dict[int, list[float]] = {}
     for sample in race.of("query-cell"):
-        if sample.cell == PRODUCTION and "pass" in sample.meta:
+        if sample.cell == production and "pass" in sample.meta:
             passes.setdefault(sample.meta["pass"], []).append(float(sample.meta["wall_ms"]))
     if len(passes) < 2:
         return "", False
     first, last = np.array(passes[min(passes)]), np.array(passes[max(passes)])
     found = ratio(first, last)
     found_text = (
-        f"drift check: {PRODUCTION} took {number(float(np.median(last)))} ms in the last pass, "
+        f"drift check: {production} took {number(float(np.median(last)))} ms in the last pass, "
         f"{number(float(np.median(first)))} ms in the first: {_signed(found.value - 1)}, ratio {found.value:.3f} "
         f"{interval(found, lambda x: f'{x:.3f}')} of {found.n} samples a pass; the bound is "
         f"±{percent(DRIFT_BOUND)}, seed 000 had {percent(SEED_DRIFT)}"
@@ -66,56 +66,64 @@ def rounds_needed(spread: float) -> int:
     return math.ceil(ENOUGH * (spread / STEADY_CV) ** 2)
 
 
-def _few(rounds: dict[str, dict[int, Sample]]) -> list[str]:
+def _few(rounds: dict[str, Rounds]) -> list[str]:
     least = min(map(len, rounds.values()))
     if least >= ENOUGH:
         return []
     return [f"{least} rounds are too few for a verdict; race with rounds:{ENOUGH} or more"]
 
 
-def _noisy(rounds: dict[str, dict[int, Sample]], drifting: list[str]) -> list[str]:
-    spreads = {cell: cv(values(found, "wall_ms")) for cell, found in rounds.items()}
+def _noisy(rounds: dict[str, Rounds], plan: Plan, drifting: bool) -> list[str]:
+    spreads = {cell: cv(values(found, plan.judged)) for cell, found in rounds.items()}
     noisy = {cell: spread for cell, spread in spreads.items() if spread > STEADY_CV}
     if not noisy:
         return []
     worst = max(noisy, key=lambda cell: noisy[cell])
     advice = "close what else runs on the machine, or race longer"
-    if PRODUCTION in noisy and not drifting:  # more rounds of a drift are no steadier
-        wanted = math.ceil(rounds_needed(noisy[PRODUCTION]) / 10) * 10
-        advice += f": rounds:{wanted} would do for {PRODUCTION} ({percent(noisy[PRODUCTION])})"
+    if plan.base in noisy and not drifting:  # more rounds of a drift are no steadier
+        wanted = math.ceil(rounds_needed(noisy[plan.base]) / 10) * 10
+        advice += f": rounds:{wanted} would do for {plan.base} ({percent(noisy[plan.base])})"
     return [
         f"noisy: the rounds' CV is above {percent(STEADY_CV)} in {len(noisy)} of {len(rounds)} cells, most in {worst} "
         f"({percent(noisy[worst])}), so two races of {ENOUGH} rounds may miss a change of 10 % there; {advice}"
     ]
 
 
-def _drifting(rounds: dict[str, dict[int, Sample]]) -> list[str]:
-    levels = _levels(rounds)
+def drift_of_rounds(rounds: dict[str, Rounds], plan: Plan) -> tuple[str, bool]:
+    """Whether the cells together rise or fall from round to round.
+
+    :return: what it found, empty for fewer than 3 rounds that all cells have; and whether it is more than chance.
+    """
+    levels = _levels(rounds, plan)
     if len(levels) < 3:
-        return []
+        return "", False
     found = drift(levels)
+    test = f"Spearman's test over {len(levels)} rounds, p = {found.p:.2g}"
     if found.p >= DRIFT_LEVEL:
-        return []
-    return [
-        f"drift: the cells together change by {_signed(found.change)} from the first round to the last (Spearman's "
-        f"test over {len(levels)} rounds, p = {found.p:.2g}); ratios and shares are taken within rounds and hold, "
-        "absolute times do not; raise warmup_iterations until this goes"
-    ]
+        return (
+            f"no drift: the cells together do not rise or fall from round to round more than by chance ({test})",
+            False,
+        )
+    return (
+        f"drift: the cells together change by {_signed(found.change)} from the first round to the last ({test}); "
+        "ratios and shares are taken within rounds and hold, absolute times do not; raise warmup_iterations until this "
+        "goes"
+    ), True
 
 
-def _levels(rounds: dict[str, dict[int, Sample]]) -> Samples:
+def _levels(rounds: dict[str, Rounds], plan: Plan) -> Samples:
     """How slow each round was: geometric mean over cells of its time over the cell's median, so that cells count alike
     and one test serves for all."""
-    cells = matrix(rounds, list(rounds))
+    cells = matrix(rounds, list(rounds), plan.judged)
     if not cells.size:
         return np.array([])
     return np.asarray(np.exp(np.mean(np.log(cells / np.median(cells, axis=1, keepdims=True)), axis=0)))
 
 
-def _outlying(rounds: dict[str, dict[int, Sample]]) -> list[str]:
+def _outlying(rounds: dict[str, Rounds], plan: Plan) -> list[str]:
     severe = {}
     for cell, found in rounds.items():
-        counts = outliers(values(found, "wall_ms"))
+        counts = outliers(values(found, plan.judged))
         if number_severe := counts.low_severe + counts.high_severe:
             severe[cell] = number_severe
     if not severe:
@@ -142,19 +150,22 @@ def _client(race: Race) -> list[str]:
     ]
 
 
-def _spread(rounds: dict[str, dict[int, Sample]]) -> str:
+def _spread(rounds: dict[str, Rounds], plan: Plan) -> str:
     rows = []
     for cell, found in rounds.items():
-        walls = values(found, "wall_ms")
-        counts = outliers(walls)
-        rows.append(
-            [cell, len(walls), number(float(np.median(walls))), percent(cv(walls))]
-            + [counts.low_severe, counts.low_mild, counts.high_mild, counts.high_severe]
-        )
-    head = ["cell", "rounds", "wall ms", "CV", "low severe", "low mild", "high mild", "high severe"]
+        samples = values(found, plan.judged)
+        counts = outliers(samples)
+        row = [cell, len(samples), number(float(np.median(samples))), percent(cv(samples)), "–"]
+        if cell != plan.base and plan.base in rounds:
+            pairs = matrix(rounds, [plan.base, cell], plan.judged)
+            row[-1] = percent(cv(pairs[1] / pairs[0])) if pairs.size else "–"
+        rows.append([*row, counts.low_severe, counts.low_mild, counts.high_mild, counts.high_severe])
+    head = ["cell", "rounds", "median", "CV", "CV of ratio", "low severe", "low mild", "high mild", "high severe"]
     return (
-        "Spread of the plan's rounds. Outliers by Tukey's fences: mild beyond 1.5, severe beyond 3 interquartile "
-        "ranges outside the quartiles; counted here, dropped nowhere.\n\n" + table(head, rows)
+        f"Spread of the plan's rounds, {plan.figures[plan.judged]}. The ratio is that to {plan.base} within each "
+        "round; its CV is what counts for ratios within this race, the other for comparisons with other races. "
+        "Outliers by Tukey's fences: mild beyond 1.5, severe beyond 3 interquartile ranges outside the quartiles; "
+        "counted here, dropped nowhere.\n\n" + table(head, rows)
     )
 
 

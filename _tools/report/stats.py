@@ -1,7 +1,7 @@
 """Statistics of samples. The unit of replication is the round: what is resampled is always whole rounds."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from statistics import NormalDist
@@ -13,6 +13,9 @@ RESAMPLES = 10_000
 SEED = 42
 ENOUGH = 20
 """Rounds below which there is no verdict; ``make bench-statistics`` shows what is found at this size."""
+ENOUGH_RACES = 4
+"""Races on two sides together below which there is no verdict from races alone: their differences then have fewer than
+2 degrees of freedom."""
 THRESHOLD = 0.01
 """Noise threshold: a change that may be smaller than this is no difference. The default of criterion.rs."""
 Samples = npt.NDArray[np.float64]
@@ -152,6 +155,25 @@ def geometric_mean_ratio(base: Samples, other: Samples, resamples: int = RESAMPL
     return _with_interval(min(base.shape[1], other.shape[1]), value, values)
 
 
+def race_ratio(base: Sequence[float], other: Sequence[float]) -> Estimate:
+    """The ratio of two sides of several races each, other / base: of the geometric means of the races' levels.
+
+    The interval is Student's, with the variance that the races of both sides have within their sides: so one side may
+    be a single race.
+
+    :param base: logarithm of the level of each race, e.g. of its median.
+    :return: ``n`` is the number of races; the bounds are nan below 3, where nothing was replicated.
+    """
+    sides = [np.asarray(side) for side in (base, other)]
+    n = sum(map(len, sides))
+    value = math.exp(sides[1].mean() - sides[0].mean())
+    if n < 3:
+        return Estimate(n, value, math.nan, math.nan, math.nan)
+    variance = sum(float(np.sum((side - side.mean()) ** 2)) for side in sides) / (n - 2)
+    half = t_quantile(n - 2) * math.sqrt(variance * sum(1 / len(side) for side in sides))
+    return Estimate(n, value, value * math.exp(-half), value * math.exp(half), math.nan)
+
+
 def log_level(cells: Samples) -> float:
     """Mean over cells (rows) of the logarithm of the median over rounds (columns)."""
     return float(np.mean(np.log(np.median(cells, axis=1))))
@@ -228,8 +250,10 @@ def drift(samples: Samples, permutations: int = RESAMPLES) -> Drift:
 def t_quantile(freedom: int, probability: float = 0.975) -> float:
     """Quantile of Student's t-distribution by the expansion of Abramowitz and Stegun, 26.7.5.
 
-    :param freedom: degrees of freedom; too small by 0.8 % at 2 and by less than 0.2 % from 3 on.
+    :param freedom: degrees of freedom; exact at 1, too small by 0.8 % at 2 and by less than 0.2 % from 3 on.
     """
+    if freedom == 1:
+        return math.tan(math.pi * (probability - 0.5))
     z = NormalDist().inv_cdf(probability)
     terms = (
         (z**3 + z) / 4,

@@ -2,15 +2,19 @@
 
 import csv
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from . import compare, decomp, frontier, limits, noise, page, profile
-from .race import Race, ReportError, connect, load
+from .race import Race, ReportError, connect, load, load_all
 from .section import Section, Sheet
 
 EXPLAINED_BY = {"query-decomp": decomp, "query-profile": profile, "query-frontier": frontier}
+"""The report module of each challenge. It offers ``sections(race)`` and ``sheets(race)`` for the report, and ``PLAN``,
+a :class:`.cells.Plan`, which says what of its samples ``make compare`` and ``make aa`` hold against each other."""
 PUBLIC = (
     "race-id",
     "race-timestamp",
@@ -35,9 +39,7 @@ def write_report(ini: Path, race_id: str, folder: Path) -> None:
     :raises ReportError: see :func:`.race.load`; also for a challenge without a report.
     """
     race = load(connect(ini), race_id)
-    if race.challenge not in EXPLAINED_BY:
-        raise ReportError(f"race [{race.id}] ran challenge [{race.challenge}], which is none of this track's")
-    explained = EXPLAINED_BY[race.challenge]
+    explained = explained_by(race)
     out = folder / race.id
     out.mkdir(parents=True, exist_ok=True)
     sections = [*explained.sections(race), limits.section(race)]
@@ -50,42 +52,61 @@ def write_report(ini: Path, race_id: str, folder: Path) -> None:
     print(f"\n{text}\nwritten to {out}", flush=True)
 
 
-def write_comparison(ini: Path, names: list[str], folder: Path, noise_file: Path) -> None:
+def write_comparison(ini: Path, names: list[str], folder: Path, noise_file: Path, challenge: str = "") -> None:
     """Compares races, writes the comparison below ``folder`` and prints it.
 
-    :param names: of two or more races, as :func:`.race.load` takes them; the first is what the others are held against.
+    :param names: two or more, as :func:`.race.load_all` takes them; the first is what the others are held against.
     :param noise_file: where :func:`write_noise` keeps the noise floors.
-    :raises ReportError: see :func:`.race.load` and :func:`.compare.sections`.
+    :param challenge: of the races that tags stand for; empty for any.
+    :raises ReportError: see :func:`.race.load_all` and :func:`.compare.comparison`.
     """
-    races = _load_all(ini, names)
-    floor = noise.fitting(noise.read(noise_file), races[0]) if races else None
-    title, sections = "Comparison of " + ", ".join(race.id for race in races), compare.sections(races, floor)
+    named = _load_all(ini, names, challenge)
+    first = next(iter(named.values()))[0]
+    floor = noise.fitting(noise.read(noise_file), first)
+    found = compare.comparison(named, floor, explained_by(first).PLAN)
+    title, sections = "Comparison of " + ", ".join(side.title for side in found.sides), compare.sections(found)
     text = page_of(title, sections)
-    out = folder / ("compare-" + "-".join(compare.short_ids(races)))
+    out = folder / re.sub(r"[^\w.-]", "_", "-".join(["compare", *(side.name for side in found.sides)]))
     out.mkdir(parents=True, exist_ok=True)
     (out / "report.md").write_text(text)
     (out / "report.html").write_text(page.html(title, [], sections, title))
-    for sheet in compare.sheets(races, floor):
+    for sheet in compare.sheets(found):
         write_sheet(sheet, out)
     print(f"\n{text}\nwritten to {out}", flush=True)
 
 
-def write_noise(ini: Path, names: list[str], noise_file: Path) -> None:
+def write_noise(ini: Path, names: list[str], noise_file: Path, challenge: str = "") -> None:
     """Measures the noise between races of one configuration, keeps it in ``noise_file`` and prints it.
 
-    :raises ReportError: see :func:`.race.load` and :func:`.noise.measure`.
+    :param names: of the races, as :func:`.race.load_all` takes them.
+    :param challenge: of the races that tags stand for; empty for any.
+    :raises ReportError: see :func:`.race.load_all` and :func:`.noise.measure`.
     """
-    races = _load_all(ini, names)
-    floor = noise.measure(races)
+    races = [race for of in _load_all(ini, names, challenge).values() for race in of]
+    plan = explained_by(races[0]).PLAN
+    floor = noise.measure(races, plan)
     noise.keep(floor, noise_file)
     print(
-        f"\n{page_of('Noise of ' + floor.challenge, noise.sections(races, floor))}\nwritten to {noise_file}", flush=True
+        f"\n{page_of('Noise of ' + floor.challenge, noise.sections(races, floor, plan))}\nwritten to {noise_file}",
+        flush=True,
     )
 
 
-def _load_all(ini: Path, names: list[str]) -> list[Race]:
+def explained_by(race: Race) -> ModuleType:
+    """The report module of a race's challenge.
+
+    :raises ReportError: when there is none.
+    """
+    if race.challenge not in EXPLAINED_BY:
+        raise ReportError(f"race [{race.id}] ran challenge [{race.challenge}], which is none of this track's")
+    return EXPLAINED_BY[race.challenge]
+
+
+def _load_all(ini: Path, names: list[str], challenge: str) -> dict[str, list[Race]]:
+    if double := next((name for name in names if names.count(name) > 1), None):
+        raise ReportError(f"race [{double}] is named twice")
     store = connect(ini)
-    return [load(store, name) for name in names]
+    return {name: load_all(store, name, challenge) for name in names}
 
 
 def page_of(title: str, sections: list[Section], top: str = "") -> str:

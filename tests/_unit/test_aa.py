@@ -28,7 +28,7 @@ def raced(monkeypatch):
     monkeypatch.setattr(command, "target_hosts", lambda launcher: contextlib.nullcontext("localhost:1"))
     monkeypatch.setattr(command, "metrics_store", lambda launcher: contextlib.nullcontext("store"))
     monkeypatch.setattr(command, "Launcher", lambda *args: None)
-    monkeypatch.setattr(command, "write_noise", lambda ini, ids, file: done.noise.append(ids))
+    monkeypatch.setattr(command, "write_noise", lambda ini, ids, file, challenge="": done.noise.append(ids))
     monkeypatch.setattr(rally, "write_configuration", lambda store: None)
     monkeypatch.setattr(rally, "check_no_other_rally", wait)
     monkeypatch.setattr(rally, "run", run)

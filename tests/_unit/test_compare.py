@@ -1,18 +1,29 @@
 """What a comparison says about races made of known costs."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from races import COSTS, TARGET, made
 
 from _tools.report import compare, noise
+from _tools.report.decomp import PLAN
 from _tools.report.race import Race, ReportError
 from _tools.report.stats import Verdict
 from _tools.report.write import page_of, write_comparison, write_noise
 
 
+def compared(*races, floor=None):
+    """Each race as a side of its own."""
+    return compare.comparison({str(n): [race] for n, race in enumerate(races)}, floor, PLAN)
+
+
+def page(comparison):
+    return page_of("Comparison", compare.sections(comparison))
+
+
 def told(races, floor=None):
-    return page_of("Comparison", compare.sections(races, floor))
+    return page(compared(*races, floor=floor))
 
 
 def row(text, section, start):
@@ -21,7 +32,7 @@ def row(text, section, start):
 
 
 def quiet_floor():
-    return noise.measure([made(f"aa-{i}", seed=20 + i) for i in range(5)])
+    return noise.measure([made(f"aa-{i}", seed=20 + i) for i in range(5)], PLAN)
 
 
 def test_each_race_is_held_against_the_first():
@@ -44,7 +55,7 @@ def test_equal_races_do_not_differ():
 def test_a_high_floor_takes_a_verdict_back():
     races = [made("base", seed=1), made("slow", 1.1, seed=2)]
     assert " regressed |" in row(told(races), "Against base", "D_td-serial")
-    floor = noise.measure([made(f"aa-{i}", 1 + 0.05 * i, seed=20 + i) for i in range(5)])
+    floor = noise.measure([made(f"aa-{i}", 1 + 0.05 * i, seed=20 + i) for i in range(5)], PLAN)
     for cell in [*COSTS, "geometric mean"]:
         assert " no difference |" in row(told(races, floor), "Against base", cell)
 
@@ -101,14 +112,14 @@ def test_warnings(changes, warning):
 )
 def test_races_that_cannot_be_compared(races, message):
     with pytest.raises(ReportError, match=message):
-        compare.sections(races, None)
+        compared(*races)
 
 
 def test_a_round_without_all_cells_is_no_round_of_the_mean():
     races = [made("a"), made("b")]
     lacking = [s for s in races[1].samples if (s.meta["round"] % 2 == 0) == (s.cell == "A-serial")]
     with pytest.raises(ReportError, match="race \\[b\\] has no round in which all cells succeeded"):
-        compare.sections([races[0], Race(races[1].document, lacking, {})], None)
+        compared(races[0], Race(races[1].document, lacking, {}))
 
 
 @given(st.lists(st.text("abc-", min_size=1, max_size=20), min_size=2, max_size=6, unique=True))
@@ -124,21 +135,22 @@ def test_a_challenge_without_took_is_compared_by_wall_time_alone():
     for sample in (s for race in races for s in race.samples):
         sample.meta.pop("took_ms", None)
     text = told(races)
-    assert "Time that Elasticsearch reports" not in text and "## Against base" in text
-    assert {r["took_ms"] for r in compare.sheets(races, None)[0].rows} == {""}
+    assert "## `took`" not in text and "## Against base" in text
+    assert {r["figure"] for r in compare.sheets(compared(*races))[0].rows} == {"wall_ms"}
 
 
 def test_the_sheet_has_a_row_per_cell_and_race():
-    [sheet] = compare.sheets([made("base", seed=1), made("slow", 1.5, seed=2)], None)
-    assert [(r["cell"], r["race"]) for r in sheet.rows] == [(c, r) for c in sorted(COSTS) for r in ("base", "slow")]
+    [sheet] = compare.sheets(compared(made("base", seed=1), made("slow", 1.5, seed=2)))
+    expected = [(c, f, r) for c in sorted(COSTS) for f in ("wall_ms", "took_ms") for r in ("base", "slow")]
+    assert [(r["cell"], r["figure"], r["race"]) for r in sheet.rows] == expected
     assert all(set(r) <= set(sheet.columns) for r in sheet.rows)
-    assert [r.get("verdict") for r in sheet.rows] == [None, Verdict.REGRESSED.value] * len(COSTS)
+    assert [r.get("verdict") for r in sheet.rows] == [None, Verdict.REGRESSED.value, None, None] * len(COSTS)
 
 
 def test_noise_is_written_and_used_by_a_comparison_of_its_configuration(tmp_path, monkeypatch, capsys):
     races = {i: made(i, seed=n) for n, i in enumerate(["first-of-all", "last", "aa-1", "aa-2", "aa-3"])}
     monkeypatch.setattr("_tools.report.write.connect", lambda ini: None)
-    monkeypatch.setattr("_tools.report.write.load", lambda store, name: races[name])
+    monkeypatch.setattr("_tools.report.write.load_all", lambda store, name, challenge: [races[name]])
     file = tmp_path / "noise.json"
     write_comparison(tmp_path, ["first-of-all", "last"], tmp_path, file)
     assert "no noise floor" in capsys.readouterr().out
@@ -150,4 +162,51 @@ def test_noise_is_written_and_used_by_a_comparison_of_its_configuration(tmp_path
     assert "that 3 races of the first one's configuration" in printed and "no noise floor" not in printed
     assert (folder / "report.md").read_text() in printed
     assert "Against first-of" in (folder / "report.html").read_text()
-    assert len((folder / "compare.csv").read_text().splitlines()) == 1 + 2 * len(COSTS)
+    assert len((folder / "compare.csv").read_text().splitlines()) == 1 + 2 * 2 * len(COSTS)
+
+
+def replicates(name, factor=1.0, races=3, spread=0.01, rounds=5):
+    """Races of one configuration that differ among themselves by this standard deviation, whatever their rounds."""
+    rng = np.random.default_rng(len(name))
+    factors = factor * np.exp(spread * rng.standard_normal(races))
+    return [made(f"{name}-{n}", f, seed=n, spread=1e-9, rounds=rounds) for n, f in enumerate(factors)]
+
+
+def test_races_of_one_name_are_replicates_and_need_no_floor_and_no_20_rounds():
+    sides = {"side:old": replicates("old"), "side:new": replicates("newer", 1.2)}
+    found = compare.comparison(sides, None, PLAN)
+    text = page(found)
+    for cell in [*COSTS, "geometric mean"]:
+        assert " regressed |" in row(text, "Against side:old", cell)
+    assert "| side:new (3 races) |" in text and "the race is what is replicated" in text
+    assert "## Warnings" not in text and "noise floor" not in text
+    assert row(text, "What differs", "race").count("old-") == row(text, "What differs", "race").count("newer-") == 3
+    [sheet] = compare.sheets(found)
+    assert [r["side"] for r in sheet.rows[:6]] == ["side:old"] * 3 + ["side:new"] * 3
+
+
+def test_what_races_of_a_side_differ_by_takes_a_verdict_back():
+    sides = {"side:old": replicates("old", spread=0.2), "side:new": replicates("newer", 1.2, spread=0.2)}
+    assert " no difference |" in row(page(compare.comparison(sides, None, PLAN)), "Against side:old", "D_td-serial")
+
+
+def test_one_race_may_stand_against_several_but_not_against_two():
+    found = page(compare.comparison({"a": replicates("one", races=1), "b": replicates("three", 1.2)}, None, PLAN))
+    assert " regressed |" in row(found, "Against one-0", "D_td-serial")
+    few = page(compare.comparison({"a": replicates("one", races=1), "b": replicates("two", 1.2, 2)}, None, PLAN))
+    assert " not enough samples |" in row(few, "Against one-0", "D_td-serial")
+    assert "one-0 and b (2 races) are 3 races together, a verdict takes 4" in few
+
+
+def test_races_of_one_name_are_of_one_configuration():
+    mixed = [made("a-1"), made("a-2", parameters={"nodes": 31, "rounds": 20})]
+    with pytest.raises(ReportError, match=r"the races of \[side:a\] are no replicates: race \[a-2\]: nodes is \[31\]"):
+        compare.comparison({"side:a": mixed, "b": [made("b")]}, None, PLAN)
+    with pytest.raises(ReportError, match=r"\[side:a\] names one side, it takes two or more"):
+        compare.comparison({"side:a": replicates("a")}, None, PLAN)
+
+
+def test_floors_do_not_matter_between_replicates():
+    sides = {"side:old": replicates("old"), "side:new": replicates("newer", 1.2)}
+    with_floor, without = (compare.comparison(sides, floor, PLAN) for floor in (quiet_floor(), None))
+    assert with_floor.ratio(with_floor.sides[1], "A-serial") == without.ratio(without.sides[1], "A-serial")

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from races import COSTS, TARGET, made
 
 from _tools.report import noise
-from _tools.report.cells import matrix, rounds_by_cell
+from _tools.report.cells import matrix
+from _tools.report.decomp import PLAN
 from _tools.report.race import ReportError
 from _tools.report.stats import log_level, t_quantile
 
@@ -46,7 +47,7 @@ def test_two_more_races_lie_within_the_floor_in_about_95_of_100_cases():
 
 
 def test_races_that_differ_more_have_a_higher_floor():
-    quiet, loud = noise.measure(aa(0.0)), noise.measure(aa(0.05))
+    quiet, loud = noise.measure(aa(0.0), PLAN), noise.measure(aa(0.05), PLAN)
     assert set(quiet.cells) == set(COSTS)
     for cell in COSTS:
         assert loud.cells[cell] > 0.2 > 0.05 > quiet.cells[cell]
@@ -55,15 +56,15 @@ def test_races_that_differ_more_have_a_higher_floor():
 
 def test_what_the_rounds_explain_is_subtracted_from_the_geometric_mean_too():
     races = aa(0.05, spread=0.3)
-    levels = [log_level(matrix(rounds_by_cell(race), sorted(COSTS))) for race in races]
-    assert 0 < noise.measure(races).all_cells < 0.97 * noise.half_width(levels, [0.0] * len(levels))
+    levels = [log_level(matrix(PLAN.cells(race), sorted(COSTS), PLAN.judged)) for race in races]
+    assert 0 < noise.measure(races, PLAN).all_cells < 0.97 * noise.half_width(levels, [0.0] * len(levels))
 
 
 def test_a_floor_is_kept_and_found_by_configuration(tmp_path):
     file = tmp_path / "deep" / "noise.json"
     assert noise.read(file) == []
-    old, new = noise.measure(aa(0.05)), noise.measure(aa(0.01))
-    other = noise.measure(aa(0.02, parameters={"nodes": 10}))
+    old, new = noise.measure(aa(0.05), PLAN), noise.measure(aa(0.01), PLAN)
+    other = noise.measure(aa(0.02, parameters={"nodes": 10}), PLAN)
     for floor in (old, other, new):
         noise.keep(floor, file)
     assert noise.read(file) == [other, new]
@@ -76,7 +77,7 @@ def test_a_floor_is_kept_and_found_by_configuration(tmp_path):
 
 
 def test_the_floor_of_the_geometric_mean_is_of_its_cells_alone():
-    floor = noise.measure(aa(0.01))
+    floor = noise.measure(aa(0.01), PLAN)
     assert floor.of(sorted(COSTS)) == floor.all_cells
     assert floor.of(["A-serial"]) is None
 
@@ -99,13 +100,13 @@ def test_a_file_that_is_no_noise_is_said_to_be_none(tmp_path):
 )
 def test_races_that_make_no_floor(races, message):
     with pytest.raises(ReportError, match=message):
-        noise.measure(races)
+        noise.measure(races, PLAN)
 
 
 def test_the_section_counts_the_pairs_called_different():
     races = aa(0.05)
-    floor = noise.measure(races)
-    [section] = noise.sections(races, floor)
+    floor = noise.measure(races, PLAN)
+    [section] = noise.sections(races, floor, PLAN)
     row = next(line for line in section.text.splitlines() if line.startswith("| D_td-serial"))
     without, with_floor = (cell.strip() for cell in row.split("|")[-3:-1])
     assert int(without.split(" of ")[0]) >= 6 and with_floor == "0 of 10"

@@ -4,6 +4,7 @@ import pytest
 from races import made
 
 from _tools.report import stability
+from _tools.report.decomp import PLAN
 from _tools.report.race import Race, Sample
 
 
@@ -12,7 +13,7 @@ def spoiled(**meta):
     race = made("x", spread=0.01, seed=7)
     for sample in race.samples:
         sample.meta.update({key: change(sample.meta) for key, change in meta.items() if "wall_ms" in sample.meta})
-    return stability.text(race)
+    return stability.text(race, PLAN)
 
 
 def test_a_quiet_race_has_no_warnings():
@@ -38,9 +39,9 @@ def test_a_client_that_waits_is_no_bottleneck():
 
 def test_few_rounds_are_warned_of():
     assert "- **Warning:** 5 rounds are too few for a verdict; race with rounds:20" in stability.text(
-        made("x", rounds=5)
+        made("x", rounds=5), PLAN
     )
-    assert stability.text(made("x", rounds=0)) == ""
+    assert stability.text(made("x", rounds=0), PLAN) == ""
 
 
 @pytest.mark.parametrize(
@@ -49,20 +50,20 @@ def test_few_rounds_are_warned_of():
 def test_drift_check_of_first_against_last_pass(last, drifted, said):
     samples = []
     for number, wall in ((1, 100.0), (2, 500.0), (3, 100.0 * last)):
-        sample = Sample("query-cell", 0, stability.PRODUCTION, wall, {"pass": number, "wall_ms": wall})
+        sample = Sample("query-cell", 0, PLAN.base, wall, {"pass": number, "wall_ms": wall})
         samples += [sample, sample]
-    found, over = stability.drift_check(Race({}, samples, {}))
+    found, over = stability.drift_check(Race({}, samples, {}), PLAN.base)
     assert over is drifted and said in found and "seed 000 had 2.1 %" in found
 
 
 def test_one_pass_has_no_drift_check():
-    sample = Sample("query-cell", 0, stability.PRODUCTION, 1.0, {"pass": 1, "wall_ms": 1.0})
-    assert stability.drift_check(Race({}, [sample], {})) == ("", False)
+    sample = Sample("query-cell", 0, PLAN.base, 1.0, {"pass": 1, "wall_ms": 1.0})
+    assert stability.drift_check(Race({}, [sample], {}), PLAN.base) == ("", False)
 
 
 def test_more_rounds_are_the_advice_against_noise_but_not_against_a_drift():
-    noisy = stability.text(made("x", spread=0.1, seed=3))
-    assert "race longer: rounds:" in noisy and "drift:" not in noisy
+    noisy = stability.text(made("x", spread=0.1, seed=3), PLAN)
+    assert "race longer: rounds:" in noisy and "- no drift: " in noisy
     drifting = spoiled(wall_ms=lambda m: m["wall_ms"] * 0.9 ** m["round"])
     assert "noisy:" in drifting and "rounds:" not in drifting
     assert "the cells together change by −8" in drifting
