@@ -6,7 +6,7 @@ import numpy as np
 
 from cluster_metrics.configurations import BASE, CONFIGURATIONS
 
-from . import scatter
+from . import plots, runs, scatter, stability
 from .cells import COVERAGE, Plan
 from .race import Race, Sample
 from .section import Figure, Section, Sheet
@@ -132,7 +132,7 @@ def sections(race: Race) -> list[Section]:
     ]
     if layout_costs and "rollup_cpu_s" in layout_costs[0].meta:
         parts.append(Section("What the rollup costs at ingest", _rollup(layout_costs[0])))
-    return parts
+    return [*parts, Section("How far to trust this", stability.text(race, PLAN), [_rounds_figure(race, to_query)])]
 
 
 def _limit(found: list[Point]) -> str:
@@ -159,6 +159,13 @@ def _figure(found: list[Point], on_front: list[Point], bound: float) -> Figure:
         "bound. Names that find no place are left out; the table has them all."
     )
     return Figure(scatter.frontier(drawn, "wall ms", bound), caption)
+
+
+def _rounds_figure(race: Race, found: list[Point]) -> Figure:
+    """Production and the fastest query in order of time."""
+    cells, shown = PLAN.cells(race), dict.fromkeys([BASE, found[0].name])
+    traces, spans = runs.by_round({name: cells[name] for name in shown}, "wall_ms")
+    return Figure(plots.timeline(traces, spans, "wall ms per coverage"), runs.ROUNDS_CAPTION)
 
 
 def _all(found: list[Point], on_front: list[Point]) -> str:

@@ -36,7 +36,7 @@ class Part:
 class Trace:
     """Samples of one cell in order of time.
 
-    :param panel: which panel shows it.
+    :param panel: which panel shows it; its title.
     :param name: its series within the panel.
     :param runs: the samples of each span (a pass, the plan) as (position, ms); a line joins those of one span only.
     """
@@ -204,7 +204,9 @@ def timeline(traces: Sequence[Trace], spans: Sequence[Span], label: str) -> str:
                     ax.plot(*zip(*run), MARKERS[look] + "-", color=PALETTE[look], markersize=4.5, linewidth=1)
             _upright(ax, [y for t in shown for run in t.runs for _, y in run])
             _divide(ax, spans)
-            ax.set_title(f"{title}, {label}", loc="left", fontsize=FONT, fontweight="bold", pad=LINE + 6)
+            ax.set_title(
+                ", ".join(filter(None, (title, label))), loc="left", fontsize=FONT, fontweight="bold", pad=LINE + 6
+            )
 
     return draw(NARROW, top + len(panels) * (panel + gap) + 12, paint)
 

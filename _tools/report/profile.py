@@ -7,9 +7,10 @@ import numpy as np
 from cluster_metrics.profile import aggregation_kinds
 from cluster_metrics.profile_tree import AGGREGATION_PARTS, ONCE, PARTS, add_up, times
 
+from . import plots, runs, stability
 from .cells import COVERAGE, Plan
 from .race import Race, Sample
-from .section import Section, Sheet
+from .section import Figure, Section, Sheet
 from .stats import Samples, median
 from .text import interval, number, percent, started, table
 
@@ -144,9 +145,10 @@ def sections(race: Race) -> list[Section]:
         return []
     return [
         Section("What the profiler costs", _inflation(on, off)),
-        Section("Where the time of one search goes", _phases(on, off)),
+        Section("Where the time of one search goes", _phases(on, off), [_phases_figure(on, off)]),
         Section("The profile tree", _tree(on)),
-        Section("The aggregations in the profile tree", _aggregations(race)),
+        Section("The aggregations in the profile tree", _aggregations(race), [_aggregations_figure(race)]),
+        Section("How far to trust this", stability.text(race, PLAN), [_rounds_figure(race)]),
     ]
 
 
@@ -238,6 +240,26 @@ def _phases(on: Values, off: Values) -> str:
     )
 
 
+def _phases_figure(on: Values, off: Values) -> Figure:
+    """The parts of the table that add up; those of the rest in its place."""
+    *found, (_, _, whole) = [p for p in phases(on, off) if p[1] != "rest"]
+    names = [text.split(" (")[0].removeprefix("… of it ").split(", t-")[0] for text, _, _ in found]
+    parts = [
+        plots.Part(name, median(ms).value, median(over(ms, whole)).value) for name, (_, _, ms) in zip(names, found)
+    ]
+    caption = (
+        "Parts of one search of the production query without profiler, network and parse included. Each is a median of "
+        "its own, so they need not add up to the whole to the last digit."
+    )
+    return Figure(plots.stack(parts, plots.Part("whole", median(whole).value, 1.0)), caption)
+
+
+def _rounds_figure(race: Race) -> Figure:
+    cells = PLAN.cells(race)
+    traces, spans = runs.by_round({f"profiler {cell.split('-')[1]}": cells[cell] for cell in (OFF, ON)}, "wall_ms")
+    return Figure(plots.timeline(traces, spans, "wall ms per coverage"), runs.ROUNDS_CAPTION)
+
+
 def _tree(on: Values) -> str:
     query = [f"query_{part}_ms" for part in (*PARTS, "other")]
     lines = [("query: rewrite", on["rewrite_ms"])]
@@ -263,19 +285,33 @@ def _tree(on: Values) -> str:
     )
 
 
-def _aggregations(race: Race) -> str:
+def _typical(race: Race, *keys: str) -> Samples:
+    """The sum of these times of the profiled calls: the median search of each round."""
     calls = _by_round(race, "profiled-call", f"{ON}-call")
+    return np.array([np.median([sum(s.meta[k] for k in keys) for s in calls[r]]) for r in sorted(calls)])
 
-    def typical(key: str) -> Samples:
-        return np.array([np.median([s.meta[key] for s in samples]) for _, samples in sorted(calls.items())])
 
+def _aggregations_figure(race: Race) -> Figure:
+    times_of = {"collect": ["collect"], "all else": [p for p in AGGREGATION_PARTS if p != "collect"]}
+    walls = {
+        name: {what: median(_typical(race, *(f"{name}_{p}_ms" for p in parts))) for what, parts in times_of.items()}
+        for name in aggregation_kinds()
+    }
+    caption = (
+        "Time of each aggregation in one search with the profiler on: the median search of each round, median over "
+        "rounds with its 95 % interval."
+    )
+    return Figure(plots.cells(walls, "ms per search"), caption)
+
+
+def _aggregations(race: Race) -> str:
     kinds = aggregation_kinds()
     others = [p for p in AGGREGATION_PARTS if p != "collect"]
-    others = [p for p in others if any(np.median(typical(f"{name}_{p}_ms")) >= SHOWN_MS for name in kinds)]
+    others = [p for p in others if any(np.median(_typical(race, f"{name}_{p}_ms")) >= SHOWN_MS for name in kinds)]
     rows = []
     for name, kind in kinds.items():
-        collect = median(typical(f"{name}_collect_ms"))
+        collect = median(_typical(race, f"{name}_collect_ms"))
         row = [name, kind, collect.n, fine(collect.value), interval(collect, fine), percent(collect.cv)]
-        rows.append([*row, *(fine(float(np.median(typical(f"{name}_{p}_ms")))) for p in others)])
+        rows.append([*row, *(fine(float(np.median(_typical(race, f"{name}_{p}_ms")))) for p in others)])
     head = ["aggregation", "kind", "n", "collect ms", "95 % interval", "CV", *(f"{p} ms" for p in others)]
     return "The median search of each round, median over rounds, with the profiler on.\n\n" + table(head, rows)

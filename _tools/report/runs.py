@@ -1,7 +1,8 @@
 """Lays the samples of a race out in the order in which they were taken: the passes, then the rounds of the plan."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from .cells import Rounds
 from .plots import Span, Trace
 from .race import Sample
 
@@ -9,6 +10,7 @@ CAPTION = (
     "Every counted coverage in order of time: those of a pass, one after the other within their cell, then one per "
     "round of the plan. A line that slopes is a drift."
 )
+ROUNDS_CAPTION = "Every counted coverage of these cells, one a round, in order of time. A line that slopes is a drift."
 GAP = 1.0
 """Positions left free between two spans."""
 PLAN = 0
@@ -40,6 +42,18 @@ def timeline(
         if (cell := runs.get((transport, variant)))
     ]
     return traces, list(spans.values())
+
+
+def by_round(cells: Mapping[str, Rounds], key: str) -> tuple[list[Trace], list[Span]]:
+    """Lays the rounds of a plan out, all cells in one panel.
+
+    :param cells: samples by name of the series and round.
+    :param key: of the metadata to show.
+    :return: a trace for each cell, and the rounds as one span of the axis.
+    """
+    numbers = sorted({number for rounds in cells.values() for number in rounds})
+    traces = [Trace("", name, [[(n, float(s.meta[key])) for n, s in rounds.items()]]) for name, rounds in cells.items()]
+    return traces, [Span(f"rounds {numbers[0]} to {numbers[-1]}", numbers[0], numbers[-1])]
 
 
 def _from(start: float, run: Run) -> Run:
