@@ -1,8 +1,12 @@
 """Runners around the index: delete only what the track created, and check what was loaded."""
 
+import ipaddress
 import json
+import socket
+from collections.abc import Iterable
 from typing import Any
 
+import psutil
 from esrally import exceptions
 
 from .corpus import NAME
@@ -53,11 +57,22 @@ class DeleteOwnIndex:
         return "delete-own-index"
 
 
+def is_local(hosts: Iterable[str]) -> bool:
+    """Whether all these hosts are this machine, reached over loopback or by an address of its own."""
+    own = {address.address for of in psutil.net_if_addrs().values() for address in of}
+    try:
+        found = [str(entry[4][0]) for host in hosts for entry in socket.getaddrinfo(host, None)]
+        return all(address in own or ipaddress.ip_address(address).is_loopback for address in found)
+    except socket.gaierror:
+        return False
+
+
 class CheckIndex:
     """Holds the documents of the index, in all and per (node, epoch), against the corpus by ``_count``.
 
-    Returns ``docs``, ``segments``, ``store_bytes`` of the primary shards and, as JSON text, ``parameters`` (all track
-    parameters as resolved) and ``target`` (version, JVM, cores and heap of each node).
+    Returns ``docs``, ``segments``, ``store_bytes`` of the primary shards, ``local`` (whether Rally connects to this
+    machine alone) and, as JSON text, ``parameters`` (all track parameters as resolved) and ``target`` (version, JVM,
+    cores and heap of each node).
 
     :raises esrally.exceptions.RallyAssertionError: when Elasticsearch is too old, the index is missing or a count
         differs; this ends the race.
@@ -88,6 +103,7 @@ class CheckIndex:
             "docs": docs,
             "segments": primaries["segments"]["count"],
             "store_bytes": primaries["store"]["size_in_bytes"],
+            "local": is_local(node.config.host for node in es.transport.node_pool.all()),
             "parameters": params["parameters"],
             "target": json.dumps(target),
         }

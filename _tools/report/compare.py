@@ -31,7 +31,7 @@ from .text import interval, number, percent, table
 
 LAYOUT = ("documents", "segments")
 VERSIONS = ("Elasticsearch", "JVM", "Rally", "track", "track revision")
-MACHINE = ("nodes", "cores", "heap MB")
+MACHINE = ("load driver", "nodes", "cores", "heap MB")
 COLUMNS = ("cell", "figure", "side", "race", "n", "median", "low", "high", "cv", "ratio", "ratio_low", "ratio_high")
 """Columns of ``compare.csv`` before the verdict: a row per cell, figure and race. The ratio is that of its side to the
 first side, with the interval that the verdict went by; only the judged figure has one."""
@@ -182,6 +182,7 @@ def facts(race: Race) -> dict[str, str]:
         "started": document.get("race-timestamp"),
         "Elasticsearch": _each(race, "version"),
         "JVM": _each(race, "jvm"),
+        "load driver": None if race.local is None else "on the target's machine" if race.local else "elsewhere",
         "nodes": len(race.target) or None,
         "cores": _each(race, "cores"),
         "heap MB": _each(race, "heap_mb"),

@@ -45,10 +45,17 @@ def _machine(race: Race) -> Iterator[str]:
             f"{_count(nodes, 'node')} with {_count(cores, 'core')} in all and a heap of {heaps}{each}: "
             "more cores give concurrent searches more room, fewer give them less."
         )
-    yield (
-        "Whether the load driver ran on a machine of its own, or over loopback and on the cores of the target, is not "
-        "recorded. Wall times hold both the network and the client."
-    )
+    if race.local:
+        delay = (race.document.get("user-tags") or {}).get("delay_ms")
+        network = f"no network but a relay that delays each direction by {delay} ms" if delay else "no network"
+        yield (
+            f"The load driver ran on the target's machine: they share its cores, and wall times hold {network}. A "
+            "client elsewhere waits longer for each request, and takes no cores away."
+        )
+    elif race.local is None:
+        yield "Whether the load driver ran on the target's machine is not recorded. Wall times hold network and client."
+    else:
+        yield "The load driver ran on another machine than the target: wall times hold the network between them."
 
 
 def _replication(race: Race) -> Iterator[str]:

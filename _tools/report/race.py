@@ -63,6 +63,7 @@ class Race:
     :param parameters: the track parameters as resolved.
     :param target: version, JVM, cores and heap of each node of the target.
     :param index: documents, segments and store size of the index.
+    :param local: whether load driver and target ran on one machine; None when that is not recorded.
     """
 
     document: dict[str, Any]
@@ -71,6 +72,7 @@ class Race:
     parameters: dict[str, Any] = field(default_factory=dict)
     target: list[dict[str, Any]] = field(default_factory=list)
     index: dict[str, Any] = field(default_factory=dict)
+    local: bool | None = None
 
     @property
     def id(self) -> str:
@@ -201,4 +203,5 @@ def _read(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
         json.loads(check.get("parameters", "{}")),
         json.loads(check.get("target", "[]")),
         {k: check[k] for k in ("docs", "segments", "store_bytes") if k in check},
+        check.get("local"),
     )

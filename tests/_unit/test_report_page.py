@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -252,6 +253,20 @@ def test_record_holds_all_samples_and_no_credentials():
     }
     assert record["parameters"] == {"number_of_shards": 1}
     assert record["document"] == {"race-id": "x", "challenge": "query-decomp"}
+
+
+@pytest.mark.parametrize(
+    "local, tags, said",
+    [
+        (None, {}, "Whether the load driver ran on the target's machine is not recorded"),
+        (False, {}, "The load driver ran on another machine than the target"),
+        (True, {}, "they share its cores, and wall times hold no network."),
+        (True, {"delay_ms": "2"}, "no network but a relay that delays each direction by 2 ms"),
+    ],
+)
+def test_limits_say_where_the_load_driver_ran(local, tags, said):
+    found = race()
+    assert said in limits.section(replace(found, local=local, document=found.document | {"user-tags": tags})).text
 
 
 def test_report_is_written_in_all_its_forms_and_ends_with_the_limits(tmp_path, monkeypatch, capsys):
