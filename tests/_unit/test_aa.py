@@ -24,8 +24,8 @@ def raced(monkeypatch):
     for name in ("RACES", "RACE_ID", "PARAMS", "TAGS", "TEST_MODE", "CLIENT_OPTIONS", "RALLY_ARGS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(command, "prepare", lambda: None)
-    monkeypatch.setattr(command, "check_target", lambda hosts: None)
-    monkeypatch.setattr(command, "target_hosts", lambda launcher: contextlib.nullcontext("localhost:1"))
+    monkeypatch.setattr(command, "check_target", lambda *args: None)
+    monkeypatch.setattr(command, "target_hosts", lambda launcher: contextlib.nullcontext(("localhost:1", "")))
     monkeypatch.setattr(command, "metrics_store", lambda launcher: contextlib.nullcontext("store"))
     monkeypatch.setattr(command, "Launcher", lambda *args: None)
     monkeypatch.setattr(command, "write_noise", lambda ini, ids, file, challenge="": done.noise.append(ids))
