@@ -17,7 +17,8 @@ def _generate(job: tuple) -> object:
 def main() -> None:
     from dataclasses import asdict
 
-    from cluster_metrics.corpus import LIMITS, Corpus, CorpusError
+    from cluster_metrics.corpus import LIMITS, Corpus
+    from cluster_metrics.files import CorpusError
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", required=True, metavar="DIR", help="the folder that gets the corpus' own folder")

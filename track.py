@@ -15,6 +15,7 @@ from .cluster_metrics.frontier import (
 )
 from .cluster_metrics.index import CheckIndex, CheckIndexParams, DeleteOwnIndex
 from .cluster_metrics.profile import ProfileParams, ProfileRunner
+from .cluster_metrics.stored_fields import CheckEsql, CheckTextParams, StoredFieldsParams, StoredFieldsRunner
 
 
 def register(registry):
@@ -30,6 +31,9 @@ def register(registry):
     registry.register_runner("frontier", FrontierRunner(), async_runner=True)
     registry.register_runner("frontier-cpu", FrontierCpuRunner(), async_runner=True)
     registry.register_runner("drop-layouts", DropLayouts(), async_runner=True)
+    registry.register_runner("check-esql", CheckEsql(), async_runner=True)
+    registry.register_runner("esql-stored-fields", StoredFieldsRunner(), async_runner=True)
+    registry.register_runner("esql-profile", StoredFieldsRunner(), async_runner=True)
 
     registry.register_param_source("check-index-params", CheckIndexParams)
     registry.register_param_source("query-cell-params", CellParams)
@@ -38,3 +42,5 @@ def register(registry):
     registry.register_param_source("layouts-params", LayoutsParams)
     registry.register_param_source("frontier-params", FrontierParams)
     registry.register_param_source("frontier-cpu-params", FrontierCpuParams)
+    registry.register_param_source("check-text-params", CheckTextParams)
+    registry.register_param_source("stored-fields-params", StoredFieldsParams)

@@ -8,22 +8,19 @@ same bytes on every host and Python version, and any sweep can be made without t
 per epoch: row ``i`` starts at byte ``i * row_bytes``.
 """
 
-import contextlib
-import errno
 import hashlib
 import json
-import os
-import shutil
 import sys
-import time
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from math import isqrt
 from pathlib import Path
+from typing import Any, ClassVar
 
 from .answers import field_answers
+from .files import CorpusError, Part, is_whole, write_whole
 
 FORMAT_VERSION = 1
 """Of the rows: another one, other rows."""
@@ -46,10 +43,6 @@ _LOW_NIBBLE = bytes(b & 0x0F for b in range(256))
 _VALUE_CHARS = {"cpu": 7, "mem": 7, "net": 8}
 
 
-class CorpusError(Exception):
-    """A corpus that cannot be generated or verified; the message is for the person at the terminal."""
-
-
 @dataclass(frozen=True)
 class Corpus:
     """The parameters of a corpus; their limits are in ``LIMITS``.
@@ -61,6 +54,7 @@ class Corpus:
     :param seed: of all draws (default 42).
     """
 
+    name: ClassVar[str] = NAME
     nodes: int = 30
     tasks: int = 200
     rows_per_epoch: int = 1_000_000
@@ -100,6 +94,27 @@ class Corpus:
     def epoch_bytes(self, epoch: int) -> int:
         """The size of an epoch's file in bytes."""
         return self.rows_per_epoch * self.row_bytes(epoch)
+
+    @classmethod
+    def of(cls, values: dict[str, Any], test_mode: bool) -> "Corpus":
+        """The corpus that track parameters ask for; in Rally's test mode with at most 1000 rows per epoch."""
+        rows = min(values["rows_per_epoch"], 1000) if test_mode else values["rows_per_epoch"]
+        return cls(values["nodes"], values["tasks"], rows, values["epochs"], values["seed"])
+
+    def sizes(self) -> dict[str, int]:
+        """The track parameters that test mode may have changed, as they are."""
+        return {"rows_per_epoch": self.rows_per_epoch}
+
+    def parts(self) -> list[Part]:
+        """A file per epoch."""
+        return [
+            Part(self.file_name(e), self.rows_per_epoch, self.epoch_bytes(e), meta={"epoch": e})
+            for e in range(1, self.epochs + 1)
+        ]
+
+    def generate(self, part: int, data_root: Path, progress: Callable[[str], None]) -> Path:
+        """Makes sure that the part of that number, counted from 0, is there; see :func:`generate_epoch`."""
+        return generate_epoch(self, part + 1, data_root, progress)
 
     def node_names(self) -> list[str]:
         return [f"N{node:03d}" for node in range(1, self.nodes + 1)]
@@ -227,32 +242,9 @@ def _answers(corpus: Corpus, tables: list[list[str]], counts: list[Counter]) -> 
     return answers
 
 
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as f:
-        while chunk := f.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def answers_file(rows_file: str | os.PathLike) -> Path:
-    """Where the exact answers of an epoch stand: beside its rows."""
-    return Path(rows_file).with_suffix(".answers.json")
-
-
-def load_answers(rows_file: str | os.PathLike) -> dict:
-    """The exact answers of an epoch: ``[node][field]`` as made by :func:`cluster_metrics.answers.field_answers`."""
-    return json.loads(answers_file(rows_file).read_text())["answers"]
-
-
 def is_complete(corpus: Corpus, epoch: int, data_root: Path) -> bool:
     """Whether an epoch's rows and answers are there, and the rows have their size and sha256."""
-    path = data_root / corpus.file_name(epoch)
-    try:
-        record = json.loads(answers_file(path).read_text())
-        return path.stat().st_size == corpus.epoch_bytes(epoch) and _sha256(path) == record["sha256"]
-    except (OSError, ValueError, KeyError):
-        return False
+    return is_whole(data_root / corpus.file_name(epoch), corpus.epoch_bytes(epoch))
 
 
 def generate_epoch(
@@ -260,63 +252,19 @@ def generate_epoch(
 ) -> Path:
     """Makes sure that an epoch's rows and exact answers are below ``data_root``; does nothing when they already are.
 
-    Both are written under a temporary name and renamed, the answers last, so that a run cut short at any moment leaves
-    nothing that looks whole. Finished epochs are kept, an unfinished one is made anew.
+    The answers are ``[node][field]`` as made by :func:`cluster_metrics.answers.field_answers`. Finished epochs are
+    kept, an unfinished one is made anew.
 
-    :param progress: is called with a line of text at the end, and every ten seconds in between.
+    :param progress: see :func:`.files.write_whole`.
     :return: the path of the rows.
     :raises CorpusError: when the folder cannot be written or the disk is too small.
     """
     path = data_root / corpus.file_name(epoch)
     if is_complete(corpus, epoch, data_root):
         return path
-    size = corpus.epoch_bytes(epoch)
-    with part_of(path, size, f"corpus epoch {epoch}") as part:
-        answers_file(path).unlink(missing_ok=True)
-        tables = _tables(corpus)
-        counts: list[Counter] = [Counter() for _ in tables]
-        digest = hashlib.sha256()
-        done, started = 0, time.monotonic()
-        said = started
-        with open(part, "wb") as out:
-            for chunk in _write_rows(corpus, epoch, tables, _count(counts, _draws(corpus, epoch))):
-                out.write(chunk)
-                digest.update(chunk)
-                done += len(chunk)
-                if (now := time.monotonic()) - said > 10:
-                    progress(f"corpus epoch {epoch}: {100 * done // size} % of {size:,} bytes")
-                    said = now
-        os.replace(part, path)
-        record = {"corpus": asdict(corpus), "epoch": epoch, "sha256": digest.hexdigest()}
-        part.write_text(json.dumps(record | {"answers": _answers(corpus, tables, counts)}))
-        os.replace(part, answers_file(path))
-    progress(f"corpus epoch {epoch}: {corpus.rows_per_epoch:,} rows in {time.monotonic() - started:.1f} s")
-    return path
-
-
-@contextlib.contextmanager
-def part_of(path: Path, size: int, what: str) -> Iterator[Path]:
-    """A temporary path beside ``path``, to be written and renamed; what is left of it at the end is removed.
-
-    Parts that killed processes left are removed first.
-
-    :param size: bytes to be written.
-    :param what: is written, for the message.
-    :raises CorpusError: when the folder cannot be written or the disk is too small.
-    """
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        for old in path.parent.glob(f"{path.name}.*.part"):
-            if not os.path.exists(f"/proc/{old.suffixes[-2][1:]}"):
-                old.unlink(missing_ok=True)
-        free = shutil.disk_usage(path.parent).free
-        if free < size:
-            raise CorpusError(f"{what} needs {size:,} bytes in [{path.parent}], free are {free:,}")
-        yield part
-    except OSError as e:
-        why = "disk full" if e.errno == errno.ENOSPC else e.strerror
-        raise CorpusError(f"cannot write {what} to [{path.parent}]: {why}") from e
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
+    tables = _tables(corpus)
+    counts: list[Counter] = [Counter() for _ in tables]
+    blocks = _write_rows(corpus, epoch, tables, _count(counts, _draws(corpus, epoch)))
+    record = {"corpus": asdict(corpus), "epoch": epoch}
+    part, name = corpus.parts()[epoch - 1], f"corpus epoch {epoch}"
+    return write_whole(path, part, blocks, lambda: _answers(corpus, tables, counts), record, name, progress)

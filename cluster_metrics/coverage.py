@@ -8,9 +8,10 @@ from typing import Any
 
 from esrally import exceptions
 
-from . import corpus as corpora
 from .answers import check_response
-from .corpus import NAME, Corpus
+from .corpora import corpus_in
+from .corpus import NAME
+from .files import load_answers
 from .queries import VARIANTS, Request, coverage_requests
 from .requests import segment_count, send, target_cpu_ms
 from .rounds import round_result
@@ -19,11 +20,6 @@ from .rounds import round_result
 def shuffled(items: list, *key: object) -> list:
     """The items in an order that only the key decides, the same on every host and Python version."""
     return sorted(items, key=lambda item: hashlib.sha256(repr((*key, item)).encode()).digest())
-
-
-def corpus_in(track: Any) -> Corpus:
-    """The corpus that the track processor noted in the track."""
-    return Corpus(**next(c for c in track.corpora if c.name == NAME).meta_data)
 
 
 class Coverages:
@@ -48,7 +44,7 @@ class Coverages:
 
     def answers(self, epoch: int) -> dict:
         if epoch not in self._answers:
-            self._answers[epoch] = corpora.load_answers(self.rows_file(epoch))
+            self._answers[epoch] = load_answers(self.rows_file(epoch))
         return self._answers[epoch]
 
     def make(self, variant: str, transport: str, epoch: int) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .corpus import Corpus, part_of, rows
+from .corpus import Corpus, rows
+from .files import part_of
 
 JSON_ACTION = b'{"index":{}}\n'
 

@@ -10,12 +10,13 @@ from esrally.track import loader
 from esrally.utils import console
 
 from . import parameters
-from .corpus import NAME, Corpus, CorpusError, generate_epoch
+from .corpora import CORPORA, corpus_in, name_of
 from .coverage import shuffled
 from .encoded import generate_encoded
+from .files import CorpusError
 
 CELL = "query-cell"
-PLANS = ("query-plan", "query-profile", "frontier")
+PLANS = ("query-plan", "query-profile", "frontier", "esql-stored-fields")
 """Operation types of tasks whose runner walks a plan in rounds."""
 
 
@@ -36,9 +37,9 @@ class Experiment(loader.TrackProcessor):
             # Rally itself makes it one warm-up and one counted iteration per task
             most = {"passes": 2, "rounds": 2, "warmup_iterations": 1}
             values |= {name: min(values[name], limit) for name, limit in most.items()}
-        corpus = parameters.corpus_of(values, test_mode)
-        values["rows_per_epoch"] = corpus.rows_per_epoch
-        _lay_out_corpus(track, corpus)
+        for corpus in parameters.corpora_of(values, test_mode).values():
+            values |= corpus.sizes()
+            _lay_out_corpus(track, corpus)
         for challenge in track.challenges:
             challenge.schedule = _lay_out_passes(challenge.schedule, values["seed"], values["passes"])
             for task in (leaf for element in challenge.schedule for leaf in element):
@@ -49,26 +50,31 @@ class Experiment(loader.TrackProcessor):
                     task.operation.params["warmup-iterations"] = task.warmup_iterations
 
     def on_prepare_track(self, track: Any, data_root_dir: str) -> Iterator[tuple[Callable, dict]]:
-        documents = next(c for c in track.corpora if c.name == NAME)
-        corpus = Corpus(**documents.meta_data)
-        for epoch in range(1, corpus.epochs + 1):
-            yield (
-                prepare_epoch,
-                {
-                    "corpus": asdict(corpus),
-                    "epoch": epoch,
-                    "encodings": _encodings(track.selected_challenge_or_default),
-                    "data_root": f"{data_root_dir}/{NAME}",
-                },
-            )
+        challenge = track.selected_challenge_or_default
+        name = name_of(challenge.name)
+        corpus = corpus_in(track, name)
+        common = {
+            "name": name,
+            "corpus": asdict(corpus),
+            "encodings": _encodings(challenge),
+            "data_root": data_root_dir,
+        }
+        for part in range(len(corpus.parts())):
+            yield prepare_part, {"part": part, **common}
 
 
-def prepare_epoch(corpus: dict[str, int], epoch: int, encodings: list[str], data_root: str) -> None:
-    """Generates one epoch of the corpus on a load-driver host, unless it is there. Rally runs one per core."""
+def prepare_part(name: str, corpus: dict[str, Any], part: int, encodings: list[str], data_root: str) -> None:
+    """Generates one file of a corpus on a load-driver host, unless it is there. Rally runs one per core.
+
+    :param corpus: its parameters.
+    :param part: its number, counted from 0.
+    :param encodings: of the bulk bodies to be made besides.
+    """
+    folder, made = Path(data_root) / name, CORPORA[name](**corpus)
     try:
-        generate_epoch(Corpus(**corpus), epoch, Path(data_root), lambda line: console.info(line, flush=True))
+        made.generate(part, folder, lambda line: console.info(line, flush=True))
         for encoding in encodings:
-            generate_encoded(Corpus(**corpus), epoch, encoding, Path(data_root))
+            generate_encoded(made, part + 1, encoding, folder)
     except CorpusError as e:
         raise loader.exceptions.DataError(str(e)) from None
 
@@ -79,19 +85,19 @@ def _encodings(challenge: Any) -> list[str]:
     return sorted({encoding for task in tasks for encoding in task.operation.params.get("encodings", [])})
 
 
-def _lay_out_corpus(track: Any, corpus: Corpus) -> None:
-    """Replaces the one document set of ``track.json`` by one per epoch, with names and sizes as generated."""
-    documents = next(c for c in track.corpora if c.name == NAME)
+def _lay_out_corpus(track: Any, corpus: Any) -> None:
+    """Replaces the one document set of ``track.json`` by one per file, with names and sizes as generated."""
+    documents = next(c for c in track.corpora if c.name == corpus.name)
     documents.meta_data = asdict(corpus)
     pattern = documents.documents[0]
     documents.documents = []
-    for epoch in range(1, corpus.epochs + 1):
-        epoch_documents = copy.copy(pattern)
-        epoch_documents.document_file = corpus.file_name(epoch)
-        epoch_documents.number_of_documents = corpus.rows_per_epoch
-        epoch_documents.uncompressed_size_in_bytes = corpus.epoch_bytes(epoch)
-        epoch_documents.meta_data = {"epoch": epoch}
-        documents.documents.append(epoch_documents)
+    for part in corpus.parts():
+        document_set = copy.copy(pattern)
+        document_set.document_file = part.file
+        document_set.number_of_documents = part.docs
+        document_set.uncompressed_size_in_bytes = part.size if part.exact else None
+        document_set.meta_data = part.meta
+        documents.documents.append(document_set)
 
 
 def _lay_out_passes(schedule: list, seed: int, passes: int) -> list:

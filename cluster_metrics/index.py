@@ -4,6 +4,7 @@ import ipaddress
 import json
 import socket
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import psutil
@@ -11,7 +12,6 @@ from esrally import exceptions
 
 from .corpus import NAME
 from .coverage import Coverages
-from .queries import Request
 from .requests import get, request
 
 MARK = "cluster-metrics track"
@@ -45,16 +45,31 @@ async def delete_own_index(es: Any, name: str, foreign: bool = False) -> int:
 class DeleteOwnIndex:
     """Deletes the index if it is there and carries the track's mark.
 
-    Optional key: ``delete-foreign-index`` (default false) deletes it without the mark, too.
+    Mandatory key: ``index``. Optional key: ``delete-foreign-index`` (default false) deletes it without the mark, too.
 
     :raises esrally.exceptions.RallyAssertionError: when the index has no mark; this ends the race.
     """
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
-        return {"weight": await delete_own_index(es, NAME, params.get("delete-foreign-index", False)), "unit": "ops"}
+        deleted = await delete_own_index(es, params["index"], params.get("delete-foreign-index", False))
+        return {"weight": deleted, "unit": "ops"}
 
     def __repr__(self) -> str:
         return "delete-own-index"
+
+
+@dataclass(frozen=True)
+class IndexCheck:
+    """A number of documents that is known.
+
+    :param what: which ones, as it follows the word documents in a message; empty for all.
+    :param query: that selects them.
+    :param documents: how many there must be.
+    """
+
+    what: str
+    query: dict[str, Any]
+    documents: int
 
 
 def is_local(hosts: Iterable[str]) -> bool:
@@ -68,7 +83,9 @@ def is_local(hosts: Iterable[str]) -> bool:
 
 
 class CheckIndex:
-    """Holds the documents of the index, in all and per (node, epoch), against the corpus by ``_count``.
+    """Holds numbers of documents of an index against its corpus by ``_count``.
+
+    Mandatory keys: ``index``, ``checks`` (of :class:`IndexCheck`, that of all documents first) and ``parameters``.
 
     Returns ``docs``, ``segments``, ``store_bytes`` of the primary shards, ``local`` (whether Rally connects to this
     machine alone) and, as JSON text, ``parameters`` (all track parameters as resolved) and ``target`` (version, JVM,
@@ -80,27 +97,19 @@ class CheckIndex:
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         target = await self._target(es)
-        expected = params["expected"]
-        docs = await self._count(es, Request(f"/{NAME}/_count", "application/json", b'{"query":{"match_all":{}}}'))
-        total = sum(n for nodes in expected.values() for n in nodes.values())
-        if docs != total:
-            raise exceptions.RallyAssertionError(
-                f"index [{NAME}] has {docs:,} documents but the corpus {total:,}: {docs - total:+,}"
-            )
-        for epoch, nodes in expected.items():
-            for node, count in nodes.items():
-                query = {"query": {"bool": {"filter": [{"term": {"node": node}}, {"term": {"epoch": epoch}}]}}}
-                request = Request(f"/{NAME}/_count", "application/json", json.dumps(query).encode())
-                if (found := await self._count(es, request)) != count:
-                    raise exceptions.RallyAssertionError(
-                        f"index [{NAME}] has {found:,} documents of node {node} in epoch {epoch}, the corpus {count:,}"
-                    )
-        stats = await get(es, f"/{NAME}/_stats/segments,store")
+        index, checks = params["index"], params["checks"]
+        for check in checks:
+            if (found := await self._count(es, index, check.query)) != check.documents:
+                by = "" if check.what else f": {found - check.documents:+,}"
+                raise exceptions.RallyAssertionError(
+                    f"index [{index}] has {found:,} documents{check.what} but the corpus {check.documents:,}{by}"
+                )
+        stats = await get(es, f"/{index}/_stats/segments,store")
         primaries = stats["_all"]["primaries"]
         return {
-            "weight": 1 + sum(map(len, expected.values())),
+            "weight": len(checks),
             "unit": "counts",
-            "docs": docs,
+            "docs": checks[0].documents,
             "segments": primaries["segments"]["count"],
             "store_bytes": primaries["store"]["size_in_bytes"],
             "local": is_local(node.config.host for node in es.transport.node_pool.all()),
@@ -108,19 +117,18 @@ class CheckIndex:
             "target": json.dumps(target),
         }
 
-    async def _count(self, es: Any, request: Request) -> int:
+    async def _count(self, es: Any, index: str, query: dict[str, Any]) -> int:
         import elasticsearch
 
-        headers = {"content-type": request.content_type}
         try:
-            response = await es.perform_request(method="POST", path=request.path, headers=headers, body=request.body)
+            response = await request(es, "POST", f"/{index}/_count", {"query": query})
         except elasticsearch.NotFoundError:
             raise exceptions.RallyAssertionError(
-                f"index [{NAME}] is missing; run the tasks tagged setup first"
+                f"index [{index}] is missing; run the tasks tagged setup first"
             ) from None
-        if response.body["_shards"]["failed"]:
-            raise exceptions.RallyAssertionError(f"_count on index [{NAME}] failed on some shards")
-        return response.body["count"]
+        if response["_shards"]["failed"]:
+            raise exceptions.RallyAssertionError(f"_count on index [{index}] failed on some shards")
+        return response["count"]
 
     async def _target(self, es: Any) -> list[dict[str, Any]]:
         nodes = (await get(es, "/_nodes/jvm,os"))["nodes"].values()
@@ -162,4 +170,10 @@ class CheckIndexParams:
             epoch: {node: fields["cpu"]["count"] for node, fields in self._coverages.answers(epoch).items()}
             for epoch in range(1, self._coverages.corpus.epochs + 1)
         }
-        return {"parameters": self._parameters, "expected": expected}
+        total = sum(n for nodes in expected.values() for n in nodes.values())
+        checks = [IndexCheck("", {"match_all": {}}, total)]
+        for epoch, nodes in expected.items():
+            for node, count in nodes.items():
+                query = {"bool": {"filter": [{"term": {"node": node}}, {"term": {"epoch": epoch}}]}}
+                checks.append(IndexCheck(f" of node {node} in epoch {epoch}", query, count))
+        return {"parameters": self._parameters, "index": NAME, "checks": checks}

@@ -6,8 +6,12 @@ from typing import Any
 from esrally import exceptions
 
 from .configurations import CONFIGURATIONS
-from .corpus import LIMITS, Corpus, CorpusError
+from .corpora import CORPORA
+from .corpus import LIMITS
+from .files import CorpusError
 from .queries import TRANSPORTS, VARIANTS
+from .text_values import BLOCKS, FORMS
+from .text_values import LIMITS as TEXT_LIMITS
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,7 @@ class Parameter:
     :param low: least value of a number.
     :param high: greatest value of a number.
     :param choices: the values a text (or each item of a list) may have.
-    :param many: whether the value is a list of choices without repetition (one alone may be given as text).
+    :param many: whether the value is a list of choices, or of numbers, without repetition (one alone may be given).
     """
 
     name: str
@@ -35,7 +39,7 @@ class Parameter:
     def allowed(self) -> str:
         """What the value may be, in words."""
         if self.many:
-            return f"a list of {', '.join(self.choices)}"
+            return f"a list of {', '.join(self.choices) or f'integers from {self.low:,} to {self.high:,}'}"
         if self.choices:
             return " or ".join(self.choices)
         if not self.high:
@@ -49,8 +53,8 @@ class Parameter:
             allowed.
         """
         if self.many:
-            values = [value] if isinstance(value, str) else value
-            ok = isinstance(values, list) and values and all(v in self.choices for v in values)
+            values = value if isinstance(value, list) else [value]
+            ok = values and all(v in self.choices if self.choices else self._is_number(v) for v in values)
             if ok and len(set(values)) == len(values):
                 return values
         elif self.choices:
@@ -59,9 +63,12 @@ class Parameter:
         elif not self.high:
             if isinstance(value, bool):
                 return value
-        elif isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high:
+        elif self._is_number(value):
             return value
         raise exceptions.TrackConfigError(f"track parameter [{self.name}] is [{value}], allowed is {self.allowed}")
+
+    def _is_number(self, value: Any) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high
 
 
 PARAMETERS = {
@@ -119,6 +126,33 @@ PARAMETERS = {
             0,
             1000,
         ),
+        Parameter(
+            "text_documents",
+            "documents",
+            "Documents of the corpus text-values, a multiple of its values.",
+            *TEXT_LIMITS["text_documents"],
+        ),
+        Parameter(
+            "text_distinct_values",
+            "values",
+            "Distinct values of these documents, by which shares are selected.",
+            *TEXT_LIMITS["text_distinct_values"],
+        ),
+        Parameter(
+            "text_form", "", "Text of these documents: the value itself, or a web log line.", choices=tuple(FORMS)
+        ),
+        Parameter("text_order", "", "How the documents of a share lie in the index.", choices=tuple(BLOCKS)),
+        Parameter(
+            "shares_permille", "‰", "Shares of the documents whose text esql-stored-fields loads.", 1, 1000, many=True
+        ),
+        Parameter(
+            "sequential_proportions_permille",
+            "‰",
+            "Settings that esql-stored-fields tries besides the target's own, where the target has the setting.",
+            0,
+            1000,
+            many=True,
+        ),
     )
 }
 
@@ -134,13 +168,18 @@ def check(values: dict[str, Any]) -> dict[str, Any]:
     if "production" not in checked["configurations"]:
         checked["configurations"].insert(0, "production")
     try:
-        corpus_of(checked).check()
+        for corpus in corpora_of(checked).values():
+            corpus.check()
     except CorpusError as e:
         raise exceptions.TrackConfigError(f"track parameters: {e}") from None
+    if part := [s for s in checked["shares_permille"] if s * checked["text_distinct_values"] % 1000]:
+        raise exceptions.TrackConfigError(
+            f"track parameters: shares_permille has [{part[0]}], allowed is what makes whole values of the "
+            f"{checked['text_distinct_values']:,} text_distinct_values"
+        )
     return checked
 
 
-def corpus_of(values: dict[str, Any], test_mode: bool = False) -> Corpus:
-    """The corpus that checked parameters ask for; in Rally's test mode with at most 1000 rows per epoch."""
-    rows = min(values["rows_per_epoch"], 1000) if test_mode else values["rows_per_epoch"]
-    return Corpus(values["nodes"], values["tasks"], rows, values["epochs"], values["seed"])
+def corpora_of(values: dict[str, Any], test_mode: bool = False) -> dict[str, Any]:
+    """The corpora that checked parameters ask for, by name; in Rally's test mode with at most 1000 documents a file."""
+    return {name: kind.of(values, test_mode) for name, kind in CORPORA.items()}

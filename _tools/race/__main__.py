@@ -184,7 +184,7 @@ def prepare() -> Launcher:
     rally.check_no_other_rally()
     rally.write_configuration(Store("http://127.0.0.1"))
     rally.check_track(variable("CHALLENGE", "query-decomp"), variable("PARAMS"))
-    rally.check_data_folder(variable("PARAMS"), test_mode())
+    rally.check_data_folder(variable("CHALLENGE", "query-decomp"), variable("PARAMS"), test_mode())
     return Launcher(rally.WORK, rally.DOWNLOADS)
 
 

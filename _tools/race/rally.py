@@ -24,7 +24,7 @@ from esrally.utils import opts
 from esrally.utils.process import find_all_other_rally_processes
 
 from cluster_metrics import parameters
-from cluster_metrics.corpus import NAME
+from cluster_metrics.corpora import name_of
 
 TRACK = Path(__file__).resolve().parents[2]
 WORK = Path(os.environ.get("WORK") or TRACK / "_work").resolve()
@@ -129,20 +129,21 @@ def wait_for_rally_to_end(seconds: float = 15) -> list[psutil.Process]:
     return others
 
 
-def check_data_folder(track_params: str, test_mode: bool) -> None:
-    """The folder that corpora are generated in.
+def check_data_folder(challenge: str, track_params: str, test_mode: bool) -> None:
+    """The folder that a challenge's corpus is generated in.
 
-    :raises RaceError: when it cannot be written, or the disk has too little room for the epochs that are not there yet.
+    :raises RaceError: when it cannot be written, or the disk has too little room for the files that are not there yet.
     """
-    folder = INI.parent / "benchmarks" / "data" / NAME
+    name = name_of(challenge)
+    folder = INI.parent / "benchmarks" / "data" / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as e:
         raise RaceError(f"cannot write the corpus to [{folder}]: {e.strerror}") from None
-    corpus = parameters.corpus_of(resolved(track_params), test_mode)
-    missing = [e for e in range(1, corpus.epochs + 1) if not (folder / corpus.file_name(e)).exists()]
-    needed, free = sum(map(corpus.epoch_bytes, missing)), shutil.disk_usage(folder).free
+    parts = parameters.corpora_of(resolved(track_params), test_mode)[name].parts()
+    needed = sum(part.size for part in parts if not (folder / part.file).exists())
+    free = shutil.disk_usage(folder).free
     if needed > free:
         raise RaceError(f"the corpus needs {needed:,} bytes in [{folder}], free are {free:,}")
 

@@ -25,6 +25,9 @@ KINDS = (
     "frontier",
     "frontier-coverage",
     "frontier-cpu",
+    "esql-stored-fields",
+    "esql-query",
+    "esql-profiled",
 )
 """Operation types whose samples are read."""
 MOST_RACES = 1000

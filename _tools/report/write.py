@@ -160,7 +160,7 @@ def record_of(race: Race) -> dict[str, Any]:
 def _short(value: Any) -> str:
     """A parameter's value in words; a long list as its length."""
     if isinstance(value, list):
-        return ", ".join(value) if len(value) <= 6 else f"{len(value)} of them"
+        return ", ".join(map(str, value)) if len(value) <= 6 else f"{len(value)} of them"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

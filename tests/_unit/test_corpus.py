@@ -11,17 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_metrics import corpus as corpora
-from cluster_metrics.corpus import (
-    FIELDS,
-    Corpus,
-    CorpusError,
-    answers_file,
-    generate_epoch,
-    is_complete,
-    load_answers,
-    rows,
-)
+from cluster_metrics import files
+from cluster_metrics.corpus import FIELDS, Corpus, generate_epoch, is_complete, rows
+from cluster_metrics.files import CorpusError, answers_file, load_answers
 
 ROOT = Path(__file__).parents[2]
 # the bytes are part of the contract: they must not change with the Python version, the host or a refactoring
@@ -164,7 +156,7 @@ def test_a_killed_run_leaves_nothing_that_looks_whole_and_is_resumed(tmp_path):
 
 
 def test_disk_too_small(tmp_path, monkeypatch):
-    monkeypatch.setattr(corpora.shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
+    monkeypatch.setattr(files.shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
     with pytest.raises(CorpusError, match=r"needs 8,\d+ bytes .* free are 10$"):
         generate_epoch(SMALL, 1, tmp_path)
     assert not [p for p in tmp_path.rglob("*") if p.is_file()]

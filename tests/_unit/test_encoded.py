@@ -19,6 +19,7 @@ def generate(corpus, epoch, folder):
         nodes=st.integers(1, 12),
         tasks=st.integers(1, 12),
         rows_per_epoch=st.integers(1, 400),
+        epochs=st.just(123),
         seed=st.integers(0, 9),
     ),
     st.sampled_from([1, 9, 10, 123]),

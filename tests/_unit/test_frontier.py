@@ -5,7 +5,8 @@ import pytest
 from _tools.report import frontier as explained
 from _tools.report.race import Race, Sample
 from cluster_metrics.configurations import BASE, CONFIGURATIONS, LAYOUTS, Configuration, answers_in, requests_of
-from cluster_metrics.corpus import Corpus, generate_epoch, load_answers
+from cluster_metrics.corpus import Corpus, generate_epoch
+from cluster_metrics.files import load_answers
 from cluster_metrics.frontier import bulk_bodies, errors_of, rollup_bodies
 from cluster_metrics.queries import VARIANTS, coverage_requests
 
