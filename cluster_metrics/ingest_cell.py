@@ -1,0 +1,173 @@
+"""Ingests rows in one way or another, each time into a fresh index, and says what it cost."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from esrally import exceptions
+
+from .bulk import BulkCounts
+from .corpus import NAME
+from .index import delete_own_index
+from .requests import aside, get, request, target_cpu_ms
+
+INDEX = f"{NAME}-cell"
+"""The index that every cell creates and deletes."""
+SAMPLE = "ingest-cell"
+"""``operation-type`` of the sample that a cell leaves."""
+
+
+@dataclass(frozen=True)
+class IngestCell:
+    """One way to ingest.
+
+    :param name: the ``operation`` of its sample.
+    :param body: makes the bulk body of ``count`` rows from row ``first`` on, counted from 0; its time is that of
+        encoding. One client alone asks for the rows in order.
+    :param send: sends a body: client, index, body and number of its documents in, what became of them out. It counts
+        the time of sending and parsing itself, see :class:`cluster_metrics.bulk.BulkCounts`.
+    :param clients: coroutines that share the bodies still to be sent (default 1). They share one process, hence one
+        CPU.
+    :param bulk_size: documents of a request (default 1000).
+    :param settings: of the index, beside those of all cells.
+    """
+
+    name: str
+    body: Callable[[int, int], bytes]
+    send: Callable[[Any, str, bytes, int], Awaitable[BulkCounts]]
+    clients: int = 1
+    bulk_size: int = 1000
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+async def run_cell(
+    es: Any, cell: IngestCell, rows: int, settings: dict[str, Any], mappings: dict[str, Any], foreign: bool = False
+) -> dict[str, Any]:
+    """Creates the index, sends the rows, refreshes, counts, and deletes the index; only the sending is timed.
+
+    Each cell begins without an open connection, and with rows that are in memory already.
+
+    :param rows: how many, from row 0 on.
+    :param settings: of the index in all cells.
+    :param mappings: of the index, with the track's mark.
+    :param foreign: delete an index of that name even if this track did not create it.
+    :return: what the sample records, with ``dependent_timing``:
+
+        ``cell``, ``clients``, ``bulk_size``, ``rows``; ``wall_ms`` from before the first body is made to after the last
+        response is parsed, ``rows_per_second`` by it; ``encode_ms``, ``send_ms`` (sending and waiting), ``parse_ms``
+        and ``took_ms``, each summed over requests, so that with several clients they exceed the wall time;
+        ``least_took_ms``, the shortest ``took`` above 0 (0 when there was none), which tells how finely it is resolved;
+        ``bytes_out`` and ``bytes_in`` of the bodies; ``requests``, ``retries``; ``connections`` that the nodes accepted
+        up to the request that asks for their number, whoever opened them; ``client_cpu_ms`` of this process while
+        it sends; ``target_cpu_ms`` of all nodes up to the refresh at the end; ``refresh_wall_ms``, the time of that;
+        ``index_ms``, ``refresh_ms``, ``merge_ms`` and ``flush_ms``, as the index counts them (``_stats``);
+        ``success-count``, ``error-count``.
+    :raises esrally.exceptions.RallyAssertionError: when the documents sent, acknowledged and found differ, or a request
+        was refused; this ends the race.
+    """
+    with aside(es):
+        await delete_own_index(es, INDEX, foreign)
+        await request(es, "PUT", f"/{INDEX}", {"settings": settings | cell.settings, "mappings": mappings})
+    try:
+        cpu_ms, connections = await target_cpu_ms(es), await _connections(es)
+        for node in es.transport.node_pool.all():  # or a cell would use the connections that another has left open
+            await node.close()
+        sample, counts = await _ingest(es, cell, rows)
+        sample["connections"] = await _connections(es) - connections
+        refreshed = time.perf_counter()
+        with aside(es):
+            await request(es, "POST", f"/{INDEX}/_refresh")
+        sample["refresh_wall_ms"] = 1000 * (time.perf_counter() - refreshed)
+        sample["target_cpu_ms"] = await target_cpu_ms(es) - cpu_ms
+        found = (await get(es, f"/{INDEX}/_count"))["count"]
+        if not rows == counts.sent == counts.acknowledged == found:
+            raise exceptions.RallyAssertionError(
+                f"{cell.name}: of {rows:,} rows {counts.sent:,} were sent, {counts.acknowledged:,} acknowledged and "
+                f"{found:,} found; {counts.problem() or 'no document was rejected'}"
+            )
+        return sample | await _stats(es)
+    finally:
+        with aside(es):
+            await delete_own_index(es, INDEX)
+
+
+async def _ingest(es: Any, cell: IngestCell, rows: int) -> tuple[dict[str, Any], BulkCounts]:
+    counts, encode_s, tooks = BulkCounts(), 0.0, []
+    bodies = iter(range(0, rows, cell.bulk_size))
+
+    async def client() -> None:
+        nonlocal encode_s
+        for first in bodies:
+            count = min(cell.bulk_size, rows - first)
+            started = time.perf_counter()
+            body = cell.body(first, count)
+            encode_s += time.perf_counter() - started
+            one = await cell.send(es, INDEX, body, count)
+            counts.add(one)
+            tooks.append(one.took_ms)
+
+    absolute_time, cpu_s, started = time.time(), time.process_time(), time.perf_counter()
+    with es.new_request_context() as context:
+        await _all([client() for _ in range(cell.clients)])
+    wall_s = time.perf_counter() - started
+    cpu_s = time.process_time() - cpu_s
+    sample = {
+        "cell": cell.name,
+        "clients": cell.clients,
+        "bulk_size": cell.bulk_size,
+        "rows": counts.sent,
+        "rows_per_second": counts.acknowledged / wall_s,
+        "wall_ms": 1000 * wall_s,
+        "encode_ms": 1000 * encode_s,
+        "send_ms": counts.send_ms,
+        "parse_ms": counts.parse_ms,
+        "took_ms": counts.took_ms,
+        "least_took_ms": min(filter(None, tooks), default=0.0),
+        "bytes_out": counts.bytes_out,
+        "bytes_in": counts.bytes_in,
+        "requests": counts.requests,
+        "retries": counts.retries,
+        "client_cpu_ms": 1000 * cpu_s,
+        "success": True,
+        "success-count": counts.acknowledged,
+        "error-count": counts.errors,
+        "dependent_timing": {
+            "operation": cell.name,
+            "operation-type": SAMPLE,
+            "absolute_time": absolute_time,
+            "request_start": context.request_start,
+            "request_end": context.request_end,
+            "service_time": context.request_end - context.request_start,
+        },
+    }
+    return sample, counts
+
+
+async def _all(coroutines: list[Awaitable[None]]) -> None:
+    """Runs them at once; when one fails, none of the others goes on, for it would write into an index that is gone."""
+    tasks = [asyncio.ensure_future(c) for c in coroutines]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _connections(es: Any) -> int:
+    """HTTP connections that all nodes of the target have accepted since they started."""
+    nodes = (await get(es, "/_nodes/stats/http?filter_path=nodes.*.http.total_opened"))["nodes"].values()
+    return sum(node["http"]["total_opened"] for node in nodes)
+
+
+async def _stats(es: Any) -> dict[str, float]:
+    """What the index, new as it is, has spent since it was created; primary shards only."""
+    stats = (await get(es, f"/{INDEX}/_stats/indexing,refresh,merge,flush"))["_all"]["primaries"]
+    return {
+        "index_ms": float(stats["indexing"]["index_time_in_millis"]),
+        "refresh_ms": float(stats["refresh"]["total_time_in_millis"]),
+        "merge_ms": float(stats["merges"]["total_time_in_millis"]),
+        "flush_ms": float(stats["flush"]["total_time_in_millis"]),
+    }
