@@ -13,7 +13,8 @@ from .cluster_metrics.frontier import (
     FrontierRunner,
     LayoutsParams,
 )
-from .cluster_metrics.index import CheckIndex, CheckIndexParams, DeleteOwnIndex
+from .cluster_metrics.index import CheckIndex, CheckIndexParams, CheckTarget, DeleteOwnIndex
+from .cluster_metrics.ingest_decomp import IngestDecompParams, IngestDecompRunner
 from .cluster_metrics.profile import ProfileParams, ProfileRunner
 from .cluster_metrics.stored_fields import CheckEsql, CheckTextParams, StoredFieldsParams, StoredFieldsRunner
 
@@ -24,6 +25,7 @@ def register(registry):
 
     registry.register_runner("delete-own-index", DeleteOwnIndex(), async_runner=True)
     registry.register_runner("check-index", CheckIndex(), async_runner=True)
+    registry.register_runner("check-target", CheckTarget(), async_runner=True)
     registry.register_runner("query-cell", CellRunner(), async_runner=True)
     registry.register_runner("query-plan", PlanRunner(), async_runner=True)
     registry.register_runner("query-profile", ProfileRunner(), async_runner=True)
@@ -34,6 +36,7 @@ def register(registry):
     registry.register_runner("check-esql", CheckEsql(), async_runner=True)
     registry.register_runner("esql-stored-fields", StoredFieldsRunner(), async_runner=True)
     registry.register_runner("esql-profile", StoredFieldsRunner(), async_runner=True)
+    registry.register_runner("ingest-decomp", IngestDecompRunner(), async_runner=True)
 
     registry.register_param_source("check-index-params", CheckIndexParams)
     registry.register_param_source("query-cell-params", CellParams)
@@ -44,3 +47,4 @@ def register(registry):
     registry.register_param_source("frontier-cpu-params", FrontierCpuParams)
     registry.register_param_source("check-text-params", CheckTextParams)
     registry.register_param_source("stored-fields-params", StoredFieldsParams)
+    registry.register_param_source("ingest-decomp-params", IngestDecompParams)

@@ -14,9 +14,16 @@ from .corpora import CORPORA, corpus_in, name_of
 from .coverage import shuffled
 from .encoded import generate_encoded
 from .files import CorpusError
+from .index import CHECKS
 
 CELL = "query-cell"
-PLANS = ("query-plan", "query-profile", "frontier", "esql-stored-fields")
+PLANS = (
+    "query-plan",
+    "query-profile",
+    "frontier",
+    "esql-stored-fields",
+    "ingest-decomp",
+)
 """Operation types of tasks whose runner walks a plan in rounds."""
 
 
@@ -40,10 +47,11 @@ class Experiment(loader.TrackProcessor):
         for corpus in parameters.corpora_of(values, test_mode).values():
             values |= corpus.sizes()
             _lay_out_corpus(track, corpus)
+        values["cell_rows"] = min(values["cell_rows"], values["rows_per_epoch"])
         for challenge in track.challenges:
             challenge.schedule = _lay_out_passes(challenge.schedule, values["seed"], values["passes"])
             for task in (leaf for element in challenge.schedule for leaf in element):
-                if task.operation.type == "check-index":
+                if task.operation.type in CHECKS:
                     task.operation.params["parameters"] = values
                 if task.operation.type in PLANS:
                     task.iterations = values["rounds"]

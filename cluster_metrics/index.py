@@ -17,6 +17,8 @@ from .requests import get, request
 MARK = "cluster-metrics track"
 """Value of ``_meta.created_by`` in the mapping of an index that this track created."""
 OLDEST_ELASTICSEARCH = (8, 0)
+CHECKS = ("check-index", "check-target")
+"""Operation types of tasks that record parameters and target; the track processor gives them the parameters."""
 
 
 async def delete_own_index(es: Any, name: str, foreign: bool = False) -> int:
@@ -40,6 +42,29 @@ async def delete_own_index(es: Any, name: str, foreign: bool = False) -> int:
             )
         await request(es, "DELETE", f"/{index}")
     return len(found)
+
+
+async def target_nodes(es: Any) -> list[dict[str, Any]]:
+    """Version, JVM, cores and heap of each node of the target, asked outside the timed section.
+
+    :raises esrally.exceptions.RallyAssertionError: when Elasticsearch is too old; this ends the race.
+    """
+    nodes = (await get(es, "/_nodes/jvm,os"))["nodes"].values()
+    for node in nodes:
+        if tuple(map(int, node["version"].split(".")[:2])) < OLDEST_ELASTICSEARCH:
+            raise exceptions.RallyAssertionError(
+                f"Elasticsearch {node['version']} is too old, this track needs {OLDEST_ELASTICSEARCH[0]}.0 or newer"
+            )
+    return [
+        {
+            "node": node["name"],
+            "version": node["version"],
+            "jvm": f"{node['jvm']['vm_name']} {node['jvm']['vm_version']}",
+            "cores": node["os"]["allocated_processors"],
+            "heap_mb": node["jvm"]["mem"]["heap_max_in_bytes"] >> 20,
+        }
+        for node in nodes
+    ]
 
 
 class DeleteOwnIndex:
@@ -96,7 +121,7 @@ class CheckIndex:
     """
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
-        target = await self._target(es)
+        target = await target_nodes(es)
         index, checks = params["index"], params["checks"]
         for check in checks:
             if (found := await self._count(es, index, check.query)) != check.documents:
@@ -130,24 +155,6 @@ class CheckIndex:
             raise exceptions.RallyAssertionError(f"_count on index [{index}] failed on some shards")
         return response["count"]
 
-    async def _target(self, es: Any) -> list[dict[str, Any]]:
-        nodes = (await get(es, "/_nodes/jvm,os"))["nodes"].values()
-        for node in nodes:
-            if tuple(map(int, node["version"].split(".")[:2])) < OLDEST_ELASTICSEARCH:
-                raise exceptions.RallyAssertionError(
-                    f"Elasticsearch {node['version']} is too old, this track needs {OLDEST_ELASTICSEARCH[0]}.0 or newer"
-                )
-        return [
-            {
-                "node": node["name"],
-                "version": node["version"],
-                "jvm": f"{node['jvm']['vm_name']} {node['jvm']['vm_version']}",
-                "cores": node["os"]["allocated_processors"],
-                "heap_mb": node["jvm"]["mem"]["heap_max_in_bytes"] >> 20,
-            }
-            for node in nodes
-        ]
-
     def __repr__(self) -> str:
         return "check-index"
 
@@ -177,3 +184,25 @@ class CheckIndexParams:
                 query = {"bool": {"filter": [{"term": {"node": node}}, {"term": {"epoch": epoch}}]}}
                 checks.append(IndexCheck(f" of node {node} in epoch {epoch}", query, count))
         return {"parameters": self._parameters, "index": NAME, "checks": checks}
+
+
+class CheckTarget:
+    """Records what is raced against, where no index is loaded before.
+
+    Returns ``local``, ``parameters`` and ``target`` as :class:`CheckIndex` does.
+
+    :raises esrally.exceptions.RallyAssertionError: when Elasticsearch is too old; this ends the race.
+    """
+
+    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        await request(es, "GET", "/")  # a sample needs one request in the timed section
+        return {
+            "weight": 1,
+            "unit": "ops",
+            "local": is_local(node.config.host for node in es.transport.node_pool.all()),
+            "parameters": json.dumps(params["parameters"]),
+            "target": json.dumps(await target_nodes(es)),
+        }
+
+    def __repr__(self) -> str:
+        return "check-target"

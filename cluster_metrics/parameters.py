@@ -9,6 +9,7 @@ from .configurations import CONFIGURATIONS
 from .corpora import CORPORA
 from .corpus import LIMITS
 from .files import CorpusError
+from .ingest_steps import DESIGNS
 from .queries import TRANSPORTS, VARIANTS
 from .text_values import BLOCKS, FORMS
 from .text_values import LIMITS as TEXT_LIMITS
@@ -152,6 +153,19 @@ PARAMETERS = {
             0,
             1000,
             many=True,
+        ),
+        Parameter(
+            "design",
+            "",
+            "How ingest-decomp takes its steps: each on top of those before, or each on top of the naive client.",
+            choices=DESIGNS,
+        ),
+        Parameter(
+            "cell_rows",
+            "documents",
+            "Rows that each cell of ingest-decomp ingests in each round; at most those of an epoch.",
+            1,
+            10_000_000,
         ),
     )
 }
