@@ -11,7 +11,8 @@ FEW_ROUNDS = 10
 
 def section(race: Race) -> Section:
     """The last section of every report, a line for each limit; what the race has not recorded is left out."""
-    lines = [*_shards(race), *_warmth(race), *_machine(race), *_replication(race), *_corpus(race)]
+    of_questions = [] if race.challenge.startswith("ingest") else [*_shards(race), *_warmth(race)]
+    lines = [*of_questions, *_machine(race), *_replication(race), *_corpus(race)]
     return Section("Limits", "".join(f"- {line}\n" for line in lines))
 
 
@@ -43,7 +44,7 @@ def _machine(race: Race) -> Iterator[str]:
         each = " each" if nodes > 1 else ""
         yield (
             f"{_count(nodes, 'node')} with {_count(cores, 'core')} in all and a heap of {heaps}{each}: "
-            "more cores give concurrent searches more room, fewer give them less."
+            "more cores give concurrent requests more room, fewer give them less."
         )
     if race.local:
         delay = (race.document.get("user-tags") or {}).get("delay_ms")

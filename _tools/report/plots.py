@@ -60,6 +60,20 @@ class Span:
     end: float
 
 
+@dataclass(frozen=True)
+class Fall:
+    """A bar of a waterfall.
+
+    :param name: of the step.
+    :param before: what it starts from; None for the first, which starts from zero.
+    :param now: what it leads to.
+    """
+
+    name: str
+    before: float | None
+    now: Estimate
+
+
 def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str) -> str:
     """Medians with their 95 % intervals, a line for each name and series.
 
@@ -118,6 +132,37 @@ def _across(ax: Axes, values: Sequence[float], label: str) -> None:
         ax.set_xlim(min(0.0, low), high * 1.25 or 1)
     ax.set_xlabel(label)
     ax.grid(axis="x")
+
+
+def waterfall(bars: Sequence[Fall], label: str) -> str:
+    """A bar for each step from what was before to what is now, with the 95 % interval of the latter.
+
+    :param bars: the first stands for the whole.
+    :param label: of the axis, with its unit.
+    """
+    height = len(bars) * LINE
+    box = Box(124, 8, NARROW - 124 - 12, height)
+
+    def paint(canvas: Canvas) -> None:
+        ax = axes(canvas, box)
+        ends = [x for bar in bars for x in (bar.before or 0, bar.now.high)]
+        ax.set_xlim(0, max(ends) * 1.3)
+        ax.set_ylim(height, 0)
+        ax.set_xlabel(label)
+        ax.grid(axis="x")
+        for i, bar in enumerate(bars):
+            y, value = (i + 0.5) * LINE, bar.now.value
+            left, right = sorted((bar.before or 0, value))
+            look = PALETTE[2] if bar.before is None else PALETTE[0] if value <= bar.before else PALETTE[1]
+            ax.barh(y, right - left, 0.55 * LINE, left, color=look)
+            ax.plot([bar.now.low, bar.now.high], [y, y], color=INK, linewidth=2, solid_capstyle="butt")
+            text = number(value) + ("" if bar.before is None or value <= bar.before else " ↑")
+            ax.annotate(text, (max(right, bar.now.high), y), (6, 0), textcoords="offset points", va="center_baseline")
+        ax.set_yticks([(i + 0.5) * LINE for i in range(len(bars))], [bar.name for bar in bars])
+        ax.tick_params(axis="y", length=0)
+        ax.spines["left"].set_visible(False)
+
+    return draw(NARROW, box.top + height + 2.5 * LINE, paint)
 
 
 def stack(parts: Sequence[Part], whole: Part) -> str:

@@ -13,7 +13,8 @@ from typing import Any
 import elasticsearch
 from elasticsearch import helpers
 
-CHECK = "check-index"
+from cluster_metrics.index import CHECKS
+
 KINDS = (
     "query-cell",
     "query-plan",
@@ -28,6 +29,8 @@ KINDS = (
     "esql-stored-fields",
     "esql-query",
     "esql-profiled",
+    "ingest-decomp",
+    "ingest-cell",
 )
 """Operation types whose samples are read."""
 MOST_RACES = 1000
@@ -182,18 +185,18 @@ def _read(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
             {"term": {"race-id": document["race-id"]}},
             {"term": {"name": "service_time"}},
             {"term": {"sample-type": "normal"}},
-            {"terms": {"operation-type": [CHECK, *KINDS]}},
+            {"terms": {"operation-type": [*CHECKS, *KINDS]}},
         ]
         query = {"query": {"bool": {"filter": filters}}}
         hits = [h["_source"] for h in helpers.scan(store, index="rally-metrics-*", query=query)]
     if not hits:
         raise ReportError(f"race [{document['race-id']}] has no samples of this track, or was not finished")
-    check: dict[str, Any] = next((hit["meta"] for hit in hits if hit["operation-type"] == CHECK), {})
+    check: dict[str, Any] = next((hit["meta"] for hit in hits if hit["operation-type"] in CHECKS), {})
     samples: list[Sample] = []
     failed: dict[str, int] = {}
     for hit in sorted(hits, key=lambda h: h["@timestamp"]):
         kind, cell = hit["operation-type"], hit["operation"]
-        if kind == CHECK:
+        if kind in CHECKS:
             continue
         if hit["meta"]["success"]:
             samples.append(Sample(kind, hit["@timestamp"], cell, hit["value"], hit["meta"]))

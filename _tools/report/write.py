@@ -8,11 +8,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import compare, decomp, frontier, limits, noise, page, profile
+from . import compare, decomp, frontier, ingest_decomp, limits, noise, page, profile
 from .race import Race, ReportError, connect, load, load_all
 from .section import Section, Sheet
 
-EXPLAINED_BY = {"query-decomp": decomp, "query-profile": profile, "query-frontier": frontier}
+EXPLAINED_BY = {
+    "query-decomp": decomp,
+    "query-profile": profile,
+    "query-frontier": frontier,
+    "ingest-decomp": ingest_decomp,
+}
 """The report module of each challenge. It offers ``sections(race)`` and ``sheets(race)`` for the report, and ``PLAN``,
 a :class:`.cells.Plan`, which says what of its samples ``make compare`` and ``make aa`` hold against each other."""
 PUBLIC = (

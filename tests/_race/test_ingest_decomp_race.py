@@ -1,0 +1,110 @@
+"""ingest-decomp on a real node: every cell runs, and no row is lost in silence."""
+
+import asyncio
+import csv
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+from conftest import WORK, make
+from esrally import exceptions
+from esrally.client import EsClientFactory
+
+from cluster_metrics.bulk import send_bulk
+from cluster_metrics.corpus import Corpus, generate_epoch
+from cluster_metrics.encoded import generate_encoded
+from cluster_metrics.ingest_cell import INDEX, run_cell
+from cluster_metrics.ingest_decomp import Rows, has_orjson
+from cluster_metrics.ingest_steps import NAIVE, NATIVE, SLICES, STEPS
+
+ROWS = 2500
+SETTINGS = {"index.number_of_shards": 1, "index.number_of_replicas": 0}
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    corpus = Corpus(rows_per_epoch=ROWS)
+    path = generate_epoch(corpus, 1, folder)
+    generate_encoded(corpus, 1, "json", folder)
+    return {cell.name: cell for cell in Rows(corpus, 1, str(path), ROWS).cells("cumulative")}
+
+
+@pytest.fixture
+def run(loaded):
+    """Runs a cell through Rally's client and returns its sample."""
+    url = urlsplit(loaded["target"])
+    properties = {"epoch": "long", "node": "keyword", "task": "keyword", "cpu": "float", "mem": "float", "net": "float"}
+    mappings = {
+        "dynamic": "strict",
+        "_meta": {"created_by": "cluster-metrics track"},
+        "properties": {name: {"type": kind} for name, kind in properties.items()},
+    }
+
+    async def run(cell):
+        hosts = [{"host": url.hostname, "port": url.port}]
+        es = EsClientFactory(hosts, {"timeout": 60}).create_async(client_id=0)
+        es.init_request_context()
+        try:
+            return await run_cell(es, cell, ROWS, SETTINGS, mappings)
+        finally:
+            await es.close()
+
+    yield lambda cell: asyncio.run(run(cell))
+    assert requests.head(f"{loaded['target']}/{INDEX}", timeout=30).status_code == 404
+
+
+def test_a_sample_tells_what_the_client_did(run, cells):
+    naive, fast, native = (run(cells[name]) for name in (NAIVE, "clients-2", NATIVE))
+    assert naive["connections"] == 1 + naive["requests"] == 4
+    assert fast["connections"] <= 2 and fast["requests"] == 1
+    assert native["connections"] == 1 and native["requests"] == 3
+    assert naive["bytes_in"] > 190 * ROWS and native["bytes_in"] > 190 * ROWS and fast["bytes_in"] < 100
+    for sample in (naive, fast, native):
+        assert sample["rows"] == sample["success-count"] == ROWS and sample["error-count"] == 0
+        parts = sample["encode_ms"] + sample["send_ms"] + sample["parse_ms"]
+        assert parts == pytest.approx(sample["wall_ms"], rel=0.1)
+        assert sample["rows_per_second"] == pytest.approx(ROWS / sample["wall_ms"] * 1000)
+
+
+def test_rows_that_never_arrive_fail_the_cell(run, cells):
+    cell = cells[SLICES]
+
+    async def short(es, index, body, documents):
+        return await send_bulk(es, index, cell.body(0, documents - 1), documents)
+
+    with pytest.raises(exceptions.RallyAssertionError, match="2,500 were sent, 2,500 acknowledged and 2,497 found"):
+        run(replace(cell, send=short))
+
+
+@pytest.mark.parametrize("name", [SLICES, NATIVE])
+def test_rows_that_are_refused_fail_the_cell(run, cells, name):
+    def bad(first, count):
+        return cells[name].body(first, count).replace(b'"cpu":', b'"gpu":', 7)
+
+    with pytest.raises(exceptions.RallyAssertionError, match="2,479 acknowledged and 2,479 found; 21 of 2,500.*gpu"):
+        run(replace(cells[name], body=bad))
+
+
+def test_an_index_of_somebody_else_is_left_alone(loaded, run, cells):
+    requests.put(f"{loaded['target']}/{INDEX}", timeout=30).raise_for_status()
+    try:
+        with pytest.raises(exceptions.RallyAssertionError, match="was not created by this track"):
+            run(cells[SLICES])
+    finally:
+        requests.delete(f"{loaded['target']}/{INDEX}", timeout=30).raise_for_status()
+
+
+def test_a_race_measures_every_cell_in_every_round(loaded):
+    params = "warmup_iterations:0,rounds:1,epochs:1"
+    race = make("race", TEST_MODE=1, CHALLENGE="ingest-decomp", RACE_ID="ingest-decomp", PARAMS=params)
+    assert race.returncode == 0, race.stdout[-5000:]
+    assert "failed samples" not in race.stdout
+    assert "Too few rounds to judge: keep-alive" in race.stdout
+    assert ("orjson was left out" in race.stdout) is not has_orjson()
+    with open(WORK / "reports" / "ingest-decomp" / "es_profile_ingest_decomp.csv") as f:
+        rows = list(csv.DictReader(f))
+    steps = {s.name for s in STEPS} - (set() if has_orjson() else {"orjson"})
+    assert sorted(row["cell"] for row in rows) == sorted({NAIVE, SLICES, NATIVE} | steps)
+    assert all(row["rows"] == "1000" and row["round"] == "1" for row in rows)

@@ -1,0 +1,93 @@
+import importlib.util
+import json
+from dataclasses import asdict
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster_metrics.corpus import Corpus, generate_epoch
+from cluster_metrics.encoded import generate_encoded
+from cluster_metrics.ingest_cell import INDEX
+from cluster_metrics.ingest_decomp import IngestDecompParams, Rows, encoder
+from cluster_metrics.ingest_steps import DESIGNS, NAIVE, NATIVE, SLICES, STEPS, Client, clients
+
+PACKAGES = ["json", pytest.param("orjson", marks=pytest.mark.skipif(not importlib.util.find_spec("orjson"), reason=""))]
+
+
+def changed(before, after):
+    return {key for key, value in asdict(after).items() if value != asdict(before)[key]}
+
+
+def test_a_step_changes_nothing_else_than_it_says():
+    cumulative, alone = (clients(design, orjson=True) for design in DESIGNS)
+    before = NAIVE
+    for step in STEPS:
+        assert changed(cumulative[before], cumulative[step.name]) == set(step.change)
+        assert changed(alone[NAIVE], alone[step.name]) == set(step.change)
+        before = step.name
+    settings = [s.change["settings"] for s in STEPS if "settings" in s.change]
+    assert cumulative[before].settings == {k: v for one in settings for k, v in one.items()}
+    assert alone["translog-async"].settings == settings[-1]
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_without_orjson_its_step_is_left_out_and_nobody_uses_it(design):
+    assert set(clients(design, True)) - set(clients(design, False)) == {"orjson"}
+    assert all(c.dumps == "json" for c in clients(design, False).values())
+
+
+@pytest.mark.parametrize("dumps", PACKAGES)
+@pytest.mark.parametrize("constant_action", [False, True])
+@given(st.lists(st.dictionaries(st.text(), st.floats(allow_nan=False, allow_infinity=False) | st.text()), min_size=1))
+def test_a_body_is_an_action_and_a_row_in_turn(dumps, constant_action, rows):
+    body = encoder(dumps, constant_action)(rows)
+    assert body.endswith(b"\n")
+    lines = [json.loads(line) for line in body.split(b"\n")[:-1]]
+    assert lines[0::2] == [{"index": {}}] * len(rows)
+    assert lines[1::2] == rows
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    corpus = Corpus(rows_per_epoch=2500)
+    path = generate_epoch(corpus, 1, tmp_path)
+    generate_encoded(corpus, 1, "json", tmp_path)
+    return corpus, str(path)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_all_cells_send_the_same_rows(corpus, design):
+    _, path = corpus
+    with open(path) as f:
+        rows = [json.loads(f.readline()) for _ in range(2400)]
+    cells = Rows(corpus[0], 1, path, 2400).cells(design)
+    assert [cells[0].name, cells[-2].name, cells[-1].name] == [NAIVE, SLICES, NATIVE]
+    for cell in cells:
+        for _ in range(2):  # a cell is run once a round
+            firsts = range(0, 2400, cell.bulk_size)
+            lines = b"".join(cell.body(i, min(cell.bulk_size, 2400 - i)) for i in firsts).splitlines()
+            action = {"_index": INDEX} if cell.name == NATIVE else {}
+            assert set(lines[0::2]) == {lines[0]} and json.loads(lines[0]) == {"index": action}
+            assert [json.loads(line) for line in lines[1::2]] == rows
+
+
+def test_each_round_has_every_cell_in_an_order_of_its_own(corpus):
+    documents = [SimpleNamespace(meta_data={"epoch": 1}, document_file=corpus[1])]
+    track = SimpleNamespace(
+        corpora=[SimpleNamespace(name="cluster-metrics", meta_data=asdict(corpus[0]), documents=documents)],
+        indices=[SimpleNamespace(name="cluster-metrics", body={"mappings": {"dynamic": "strict"}})],
+    )
+    params = {"design": "cumulative", "cell-rows": 10**6, "settings": {}, "seed": 42, "delete-foreign-index": False}
+    source = IngestDecompParams(track, params | {"warmup-iterations": 1}).partition(0, 1)
+    rounds = [source.params() for _ in range(3)]
+    assert [r["round"] for r in rounds] == [0, 1, 2]
+    assert all(r["rows"] == 2500 for r in rounds)
+    orders = [[cell.name for cell in r["cells"]] for r in rounds]
+    assert len({tuple(sorted(order)) for order in orders}) == 1
+    assert len({tuple(order) for order in orders}) == 3
+
+
+def test_the_naive_client_is_that_of_the_seed():
+    assert Client() == Client(False, "json", False, "", False, 1, 1000, {})
