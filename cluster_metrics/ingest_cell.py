@@ -32,6 +32,7 @@ class IngestCell:
         CPU.
     :param bulk_size: documents of a request (default 1000).
     :param settings: of the index, beside those of all cells.
+    :param keep_alive: whether connections stay open between requests (default true).
     """
 
     name: str
@@ -40,6 +41,7 @@ class IngestCell:
     clients: int = 1
     bulk_size: int = 1000
     settings: dict[str, Any] = field(default_factory=dict)
+    keep_alive: bool = True
 
 
 async def run_cell(
@@ -72,8 +74,7 @@ async def run_cell(
         await request(es, "PUT", f"/{INDEX}", {"settings": settings | cell.settings, "mappings": mappings})
     try:
         cpu_ms, connections = await target_cpu_ms(es), await _connections(es)
-        for node in es.transport.node_pool.all():  # or a cell would use the connections that another has left open
-            await node.close()
+        await _reconnect(es, cell.keep_alive)
         sample, counts = await _ingest(es, cell, rows)
         sample["connections"] = await _connections(es) - connections
         refreshed = time.perf_counter()
@@ -89,6 +90,7 @@ async def run_cell(
             )
         return sample | await _stats(es)
     finally:
+        await _reconnect(es)
         with aside(es):
             await delete_own_index(es, INDEX)
 
@@ -154,6 +156,19 @@ async def _all(coroutines: list[Awaitable[None]]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _reconnect(es: Any, keep_alive: bool = True) -> None:
+    """Closes all connections and has new ones opened when they are needed, without ``keep_alive`` for each request.
+
+    The header ``connection: close`` would not do: Elasticsearch closes, but does not announce it, and the client would
+    send the next request into the closed connection and repeat it.
+    """
+    for node in es.transport.node_pool.all():
+        await node.close()
+        if not keep_alive:
+            node._create_aiohttp_session()
+            node.session.connector._force_close = True
 
 
 async def _connections(es: Any) -> int:

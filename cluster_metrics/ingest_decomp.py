@@ -107,8 +107,7 @@ class Rows:
         return [*found, IngestCell(NATIVE, self._by_rally, send_by_rally)]
 
     def _cell(self, name: str, client: Client) -> IngestCell:
-        headers = {} if client.keep_alive else {"connection": "close"}
-        send = partial(send_bulk, filter_path=client.filter_path, headers=headers)
+        send = partial(send_bulk, filter_path=client.filter_path)
         if client.sliced:
             body = self._encoded.body
         else:
@@ -117,7 +116,7 @@ class Rows:
             def body(first: int, count: int) -> bytes:
                 return encode(self._decoded[first : first + count])
 
-        return IngestCell(name, body, send, client.clients, client.bulk_size, client.settings)
+        return IngestCell(name, body, send, client.clients, client.bulk_size, client.settings, client.keep_alive)
 
     def _by_rally(self, first: int, count: int) -> bytes:
         if first == 0:
