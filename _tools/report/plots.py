@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
+from .scatter import size
 from .stats import Estimate
 from .svg import FONT, INK, MARKERS, NARROW, PALETTE, Box, axes, draw, scale
 from .text import number, percent
@@ -84,7 +85,8 @@ def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str) -> str:
     lines = [(name, one) for name, of in estimates.items() for one in series if one in of]
     tops = _tops(lines)
     height = tops[-1] + LINE
-    box = Box(66, LINE + 8, NARROW - 66 - 12, height)
+    left = max(size(name)[0] for name in estimates) + 12
+    box = Box(left, LINE + 8, NARROW - left - 12, height)
     values = [x for of in estimates.values() for e in of.values() for x in (e.low, e.high)]
 
     def paint(canvas: Canvas) -> None:

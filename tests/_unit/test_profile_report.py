@@ -66,7 +66,7 @@ def test_phases_are_scaled_to_the_search_without_profiler_and_add_up(inflation):
         "collect: 3 sums": ("1.75", "14.0 %", "17.5 %", "6", "15 %"),
         "build and reduce": ("1.50", "12.0 %", "15.0 %", "5", "12 %"),
         "… of it aggregations building": ("0.200", "1.6 %", "2.0 %", "–", "–"),
-        "… of it collectors besides": ("0.500", "4.0 %", "5.0 %", "–", "–"),
+        "… of it other collectors": ("0.500", "4.0 %", "5.0 %", "–", "–"),
         "… of it unexplained": ("0.800", "6.4 %", "8.0 %", "–", "–"),
         "whole": ("12.5", "100.0 %", "–", "45.7", "100 %"),
     }
