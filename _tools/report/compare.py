@@ -3,15 +3,16 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from . import plots
 from .cells import Plan, Rounds, check_comparable, common_cells, matrix, values
 from .noise import Floor, differences
 from .race import Race, ReportError
-from .section import Section, Sheet
+from .section import Figure, Section, Sheet
 from .stats import (
     ENOUGH,
     ENOUGH_RACES,
@@ -27,7 +28,7 @@ from .stats import (
     verdict,
     widened,
 )
-from .text import interval, number, percent, table
+from .text import interval, number, percent, setting, table
 
 LAYOUT = ("documents", "segments")
 VERSIONS = ("Elasticsearch", "JVM", "Rally", "track", "track revision")
@@ -134,15 +135,29 @@ def comparison(named: dict[str, list[Race]], floor: Floor | None, plan: Plan) ->
 
 def sections(found: Comparison) -> list[Section]:
     """The sections of a comparison."""
+    against = f"Against {found.sides[0].name}"
     parts = {
-        "In common": _in_common(found),
         "What differs": _differing(found),
         "Warnings": "".join(f"- {line}\n" for line in warnings_of(found)),
-        f"Against {found.sides[0].name}": _against_first(found),
+        against: _against_first(found),
     }
     for key, what in found.plan.figures.items():
         parts[what[:1].upper() + what[1:]] = _medians(found, key)
-    return [Section(title, text) for title, text in parts.items() if text]
+    parts["In common"] = _in_common(found)
+    figures = {against: [_figure(found)]}
+    return [Section(title, text, figures.get(title, [])) for title, text in parts.items() if text]
+
+
+def record(found: Comparison) -> dict[str, Any]:
+    """The comparison as it goes into ``report.json``: of each side the races and what they were run with, the noise
+    floor, and the rows of the CSV file."""
+    sides = [{"name": s.name, "races": [r.id for r in s.races], "facts": s.facts()} for s in found.sides]
+    return {
+        "sides": sides,
+        "noise_floor": asdict(found.floor) if found.floor else None,
+        "figures": dict(found.plan.figures),
+        "rows": sheets(found)[0].rows,
+    }
 
 
 def sheets(found: Comparison) -> list[Sheet]:
@@ -154,14 +169,19 @@ def sheets(found: Comparison) -> list[Sheet]:
                 judged: dict[str, Any] = {}
                 if key == found.plan.judged and side is not found.sides[0]:
                     of = found.ratio(side, cell)
-                    judged = {"ratio": of.value, "ratio_low": of.low, "ratio_high": of.high}
+                    judged = {"ratio": of.value, "ratio_low": known(of.low), "ratio_high": known(of.high)}
                     judged["verdict"] = found.verdict(side, of).value
                 for race, by_cell in zip(side.races, side.cells):
                     if len(samples := values(by_cell[cell], key)):
                         one = median(samples)
-                        figures = (cell, key, side.name, race.id, one.n, one.value, one.low, one.high, one.cv)
+                        figures = (cell, key, side.name, race.id, one.n, one.value, one.low, one.high, known(one.cv))
                         rows.append(dict(zip(COLUMNS, figures)) | judged)
     return [Sheet("compare.csv", (*COLUMNS, "verdict"), rows)]
+
+
+def known(value: float) -> float | str:
+    """A number for a file; empty where there is none."""
+    return value if math.isfinite(value) else ""
 
 
 def short_ids(races: Sequence[Race]) -> list[str]:
@@ -190,7 +210,9 @@ def facts(race: Race) -> dict[str, str]:
         "segments": race.index.get("segments"),
         "index MB": number(race.index["store_bytes"] / 1e6) if "store_bytes" in race.index else None,
     }
-    found |= {f"parameter {k}": v if isinstance(v, str) else json.dumps(v) for k, v in race.parameters.items()}
+    found |= {
+        f"parameter {k}": json.dumps(v) if isinstance(v, list) else setting(v) for k, v in race.parameters.items()
+    }
     found |= {f"tag {k}": v for k, v in (document.get("user-tags") or {}).items()}
     return {k: f"{v:,}" if isinstance(v, int) else str(v) for k, v in found.items() if v is not None}
 
@@ -254,7 +276,11 @@ def _few(found: Comparison) -> list[str]:
 
 def _in_common(found: Comparison) -> str:
     known = [side.facts() for side in found.sides]
-    return "".join(f"- {k}: {v}\n" for k, v in known[0].items() if all(f.get(k) == v for f in known))
+    common = {k: v for k, v in known[0].items() if all(f.get(k) == v for f in known)}
+    parameters = {k: v for k, v in found.races[0].parameters.items() if f"parameter {k}" in common}
+    lines = [f"{k}: {v}" for k, v in common.items() if not k.startswith("parameter ")]
+    lines += ["parameters: " + ", ".join(f"{k}={setting(v)}" for k, v in parameters.items())] if parameters else []
+    return "".join(f"- {line}\n" for line in lines)
 
 
 def _differing(found: Comparison) -> str:
@@ -303,12 +329,23 @@ def _judged(found: Comparison, side: Side, estimate: Estimate) -> str:
     return f"{estimate.value:.3f} {interval(estimate, lambda x: f'{x:.3f}')} {found.verdict(side, estimate).value}"
 
 
+def _judged_figure(found: Comparison) -> str:
+    """What is judged, without its unit."""
+    return found.plan.figures[found.plan.judged].rsplit(", ", 1)[0]
+
+
+def _figure(found: Comparison) -> Figure:
+    ratios = {cell: {side.title: found.ratio(side, cell) for side in found.sides[1:]} for cell in found.shared}
+    ratios["geometric mean"] = {side.title: found.mean_ratio(side) for side in found.sides[1:]}
+    caption = (
+        f"Ratio to {found.sides[0].title} of the {_judged_figure(found)}, with its 95 % interval; below 1 is less."
+    )
+    return Figure(plots.cells(ratios, "ratio", 1.0), caption)
+
+
 def _method(found: Comparison, bare: bool) -> str:
     first, floor, ratios = found.sides[0], found.floor, len(found.shared) * (len(found.sides) - 1)
-    text = (
-        f"Ratio to {first.title} of the {found.plan.figures[found.plan.judged]} (below 1 is less), with its 95 % "
-        "interval. "
-    )
+    text = f"Ratio to {first.title} of the {_judged_figure(found)} (below 1 is less), with its 95 % interval. "
     if bare:
         text += "Between single races: medians over rounds, rounds resampled in each race by itself"
         if floor:

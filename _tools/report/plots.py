@@ -75,24 +75,27 @@ class Fall:
     now: Estimate
 
 
-def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str) -> str:
+def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str, mark: float | None = None) -> str:
     """Medians with their 95 % intervals, a line for each name and series.
 
     :param estimates: by name, then by series, both in order of appearance.
     :param label: of the axis, with its unit.
+    :param mark: a value that a line marks, such as the ratio 1.
     """
     series = list(dict.fromkeys(chain.from_iterable(estimates.values())))
     lines = [(name, one) for name, of in estimates.items() for one in series if one in of]
     tops = _tops(lines)
     height = tops[-1] + LINE
     left = max(size(name)[0] for name in estimates) + 12
-    box = Box(left, LINE + 8, NARROW - left - 12, height)
+    box = Box(left, _columns(series, left)[1] + 8, NARROW - left - 12, height)
     values = [x for of in estimates.values() for e in of.values() for x in (e.low, e.high)]
 
     def paint(canvas: Canvas) -> None:
         ax = axes(canvas, box)
         _across(ax, values, label)
         ax.set_ylim(height, 0)
+        if mark is not None:
+            ax.axvline(mark, color=INK, linewidth=1, linestyle="--")
         for (name, one), top in zip(lines, tops):
             found, look = estimates[name][one], series.index(one) % len(PALETTE)
             y = top + LINE / 2
@@ -237,7 +240,7 @@ def timeline(traces: Sequence[Trace], spans: Sequence[Span], label: str) -> str:
     """
     panels = list(dict.fromkeys(t.panel for t in traces))
     names = list(dict.fromkeys(t.name for t in traces))
-    panel, gap, left, top = 190.0, 2.9 * LINE, 52.0, LINE + 8
+    panel, gap, left, top = 190.0, 2.9 * LINE, 52.0, _columns(names, 4)[1] + 8
 
     def paint(canvas: Canvas) -> None:
         _legend(canvas, names, 4)
@@ -285,8 +288,14 @@ def _divide(ax: Axes, spans: Sequence[Span]) -> None:
         ax.axvline((before.end + after.start) / 2, color=INK, alpha=0.5, linewidth=1)
 
 
+def _columns(names: Sequence[str], left: float) -> tuple[int, float]:
+    """Columns and height of the legend: all in one line, or one below the other where that is too long."""
+    fits = left + sum(size(name)[0] + 30 for name in names) <= NARROW
+    return (len(names), LINE) if fits else (1, len(names) * LINE)
+
+
 def _legend(canvas: Canvas, names: Sequence[str], left: float) -> None:
-    """Marks and names in one line at the top of the figure."""
+    """Marks and names at the top of the figure."""
     marks = [
         Line2D([], [], color=PALETTE[i % len(PALETTE)], marker=MARKERS[i % len(MARKERS)], linestyle="", markersize=8)
         for i in range(len(names))
@@ -297,7 +306,7 @@ def _legend(canvas: Canvas, names: Sequence[str], left: float) -> None:
         names,
         loc="upper left",
         bbox_to_anchor=(left / width, 1 - 2 / height),
-        ncols=len(names),
+        ncols=_columns(names, left)[0],
         frameon=False,
         borderpad=0,
         borderaxespad=0,

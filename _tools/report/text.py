@@ -29,6 +29,13 @@ def interval(estimate: Estimate, form: Callable[[float], str] = number) -> str:
     return f"[{form(estimate.low)}, {form(estimate.high)}]"
 
 
+def setting(value: Any) -> str:
+    """A parameter's value in words; a long list as its length."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) if len(value) <= 6 else f"{len(value)} of them"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def started(sample: Sample) -> str:
     """When a sample started, in UTC with milliseconds."""
     return datetime.fromtimestamp(sample.at / 1000, timezone.utc).isoformat(timespec="milliseconds")

@@ -11,6 +11,7 @@ from typing import Any
 from . import compare, decomp, frontier, ingest_decomp, limits, noise, page, profile
 from .race import Race, ReportError, connect, load, load_all
 from .section import Section, Sheet
+from .text import setting
 
 EXPLAINED_BY = {
     "query-decomp": decomp,
@@ -75,6 +76,7 @@ def write_comparison(ini: Path, names: list[str], folder: Path, noise_file: Path
     out.mkdir(parents=True, exist_ok=True)
     (out / "report.md").write_text(text)
     (out / "report.html").write_text(page.html(title, [], sections, title))
+    (out / "report.json").write_text(json.dumps(compare.record(found), indent=1) + "\n")
     for sheet in compare.sheets(found):
         write_sheet(sheet, out)
     print(f"\n{text}\nwritten to {out}", flush=True)
@@ -141,7 +143,7 @@ def facts_of(race: Race) -> list[str]:
         size = race.index["store_bytes"] / 1e6
         lines.append(f"index: {race.index['docs']:,} documents, {race.index['segments']} segment(s), {size:,.0f} MB")
     if race.parameters:
-        lines.append("parameters: " + ", ".join(f"{k}={_short(v)}" for k, v in race.parameters.items()))
+        lines.append("parameters: " + ", ".join(f"{k}={setting(v)}" for k, v in race.parameters.items()))
     if tags := document.get("user-tags"):
         lines.append("tags: " + ", ".join(f"{k}={v}" for k, v in sorted(tags.items())))
     if race.failed:
@@ -160,13 +162,6 @@ def source_of(race: Race) -> str:
 def record_of(race: Race) -> dict[str, Any]:
     """The race as it goes into ``report.json``: document, parameters, target, index, failures and all samples."""
     return asdict(race) | {"document": {k: race.document[k] for k in PUBLIC if k in race.document}}
-
-
-def _short(value: Any) -> str:
-    """A parameter's value in words; a long list as its length."""
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) if len(value) <= 6 else f"{len(value)} of them"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def write_sheet(sheet: Sheet, folder: Path) -> None:

@@ -1,5 +1,7 @@
 """What a comparison says about races made of known costs."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -195,6 +197,8 @@ def test_one_race_may_stand_against_several_but_not_against_two():
     assert " regressed |" in row(found, "Against one-0", "D_td-serial")
     few = page(compare.comparison({"a": replicates("one", races=1), "b": replicates("two", 1.2, 2)}, None, PLAN))
     assert " not enough samples |" in row(few, "Against one-0", "D_td-serial")
+    alone = compare.comparison({"a": replicates("one", races=1), "b": replicates("two", races=1, rounds=1)}, None, PLAN)
+    assert "NaN" not in json.dumps(compare.record(alone))
     assert "one-0 and b (2 races) are 3 races together, a verdict takes 4" in few
 
 
