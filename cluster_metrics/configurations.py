@@ -86,9 +86,7 @@ CONFIGURATIONS = {
         for k in (2, 4, 8)
     },
     "msearch": Configuration("msearch", form="msearch"),
-    **{
-        f"msearch-{k}": Configuration(f"msearch, {k} searches at a time", form="msearch", parallel=k) for k in (1, 2, 4)
-    },
+    **{f"msearch-{k}": Configuration(f"msearch, {k} at a time", form="msearch", parallel=k) for k in (1, 2, 4)},
     "unmerged": Configuration("segments as the load left them", "none; no force-merge", layout="unmerged"),
     "shards-2": Configuration("2 shards", _REINDEX, layout="shards-2"),
     "shards-4": Configuration("4 shards", _REINDEX, layout="shards-4"),

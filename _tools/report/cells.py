@@ -10,7 +10,7 @@ from .stats import Samples
 
 Rounds = dict[int, Sample]
 """The samples of a cell by round, in order."""
-COVERAGE = {"wall_ms": "wall time of a coverage, ms", "took_ms": "`took` of a coverage, over its searches, ms"}
+COVERAGE = {"wall_ms": "wall time of a coverage, ms", "took_ms": "took of a coverage, summed over its searches, ms"}
 """The figures of plans whose samples are coverages."""
 
 

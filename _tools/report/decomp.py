@@ -9,7 +9,7 @@ from .cells import COVERAGE, Plan
 from .race import Race, Sample
 from .section import Figure, Section, Sheet
 from .stats import Estimate, Samples, median
-from .text import interval, number, percent, started, table
+from .text import error_text, interval, number, percent, started, table
 
 SEED_TOOK_MS = {"A": 19, "B": 192, "C_td": 1070, "C_hdr": 597, "D_td": 1199, "D_hdr": 712}
 """Seed 000, table 4.2: averages of 15 samples on 8 cores."""
@@ -297,7 +297,7 @@ def _accuracy(race: Race) -> str:
     for variant in ("C_td", "C_hdr", "D_td", "D_hdr"):
         errors = [s.meta["max_percentile_error"] for s in coverages(race) if s.meta["variant"] == variant]
         if errors:
-            rows.append([variant, len(errors), f"{max(errors):.1e}"])
+            rows.append([variant, len(errors), error_text(max(errors))])
     if not rows:
         return ""
     return (

@@ -11,7 +11,7 @@ from .cells import COVERAGE, Plan
 from .race import Race, Sample
 from .section import Figure, Section, Sheet
 from .stats import Estimate, Samples, median
-from .text import interval, number, started, table
+from .text import ROUNDING, error_text, interval, number, percent, started, table
 
 COLUMNS = (
     "configuration",
@@ -92,28 +92,28 @@ def front(found: list[Point]) -> list[Point]:
     return best
 
 
+def within(found: list[Point], max_error: float) -> list[Point]:
+    """The points whose p50, p90 and sums keep to an error, the fastest first."""
+    return [p for p in found if p.error <= max_error and p.sum_error <= max_error]
+
+
 def advice(found: list[Point], max_error: float) -> str:
     """One sentence: the fastest configuration within the error, its gain with interval, and its price."""
-    allowed = [p for p in found if p.error <= max_error and p.sum_error <= max_error]
+    allowed = within(found, max_error)
     if not allowed:
-        return f"No configuration keeps the error of p50, p90 and the sums within {max_error:.1%}."
+        return f"No configuration keeps the error of p50, p90 and the sums within {percent(max_error)}."
     best = allowed[0]
     if best.name == BASE:
-        return f"Within an error of {max_error:.1%} nothing is faster than the production query as it is."
+        return f"Within an error of {percent(max_error)} nothing is faster than the production query as it is."
     configuration = CONFIGURATIONS[best.name]
     ties = [p.name for p in allowed[1:] if p.speedup.high >= best.speedup.low and p.name != BASE]
     also = f" Its interval overlaps with that of {', '.join(ties)}." if ties else ""
     return (
-        f"Within an error of {max_error:.1%} take **{best.name}** ({configuration.change}): "
+        f"Within an error of {percent(max_error)} take **{best.name}** ({configuration.change}): "
         f"{number(best.speedup.value)} × {interval(best.speedup)} as fast as production at an error of "
         f"{error_text(best.error)}; p0 and p100 are off by up to {error_text(best.extreme_error)}; "
         f"price: {configuration.price}.{also}"
     )
-
-
-def error_text(error: float) -> str:
-    """An error as a percentage with two digits; what 32-bit floats round away counts as none."""
-    return "0" if error < 2e-7 else f"{100 * error:.2g} %"
 
 
 def sections(race: Race) -> list[Section]:
@@ -132,7 +132,10 @@ def sections(race: Race) -> list[Section]:
     ]
     if layout_costs and "rollup_cpu_s" in layout_costs[0].meta:
         parts.append(Section("What the rollup costs at ingest", _rollup(layout_costs[0])))
-    return [*parts, Section("How far to trust this", stability.text(race, PLAN), [_rounds_figure(race, to_query)])]
+    return [
+        *parts,
+        Section("How far to trust this", stability.text(race, PLAN), [_rounds_figure(race, within(to_query, bound))]),
+    ]
 
 
 def _limit(found: list[Point]) -> str:
@@ -152,7 +155,15 @@ def sheets(race: Race) -> list[Sheet]:
 
 def _figure(found: list[Point], on_front: list[Point], bound: float) -> Figure:
     drawn = [
-        scatter.Point(p.name, p.error, p.wall_ms.value, p.wall_ms.low, p.wall_ms.high, p in on_front) for p in found
+        scatter.Point(
+            p.name,
+            p.error if p.error > ROUNDING else 0.0,
+            p.wall_ms.value,
+            p.wall_ms.low,
+            p.wall_ms.high,
+            p in on_front,
+        )
+        for p in found
     ]
     caption = (
         "Wall time of a coverage against the error of p50 and p90; the steps are the Pareto front, the line is the "
@@ -162,8 +173,8 @@ def _figure(found: list[Point], on_front: list[Point], bound: float) -> Figure:
 
 
 def _rounds_figure(race: Race, found: list[Point]) -> Figure:
-    """Production and the fastest query in order of time."""
-    cells, shown = PLAN.cells(race), dict.fromkeys([BASE, found[0].name])
+    """Production and the first of some queries in order of time."""
+    cells, shown = PLAN.cells(race), dict.fromkeys([BASE, *(p.name for p in found[:1])])
     traces, spans = runs.by_round({name: cells[name] for name in shown}, "wall_ms")
     return Figure(plots.timeline(traces, spans, "wall ms per coverage"), runs.ROUNDS_CAPTION)
 

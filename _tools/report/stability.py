@@ -18,6 +18,8 @@ DRIFT_BOUND = 0.05
 """Greatest difference of the production cell between first and last pass that passes the drift check."""
 SEED_DRIFT = 0.021
 """Seed 000, section 2: the production query in its run against an earlier one."""
+MOST_NAMED = 6
+"""Most cells that a warning names."""
 CLIENT_BOUND = 0.2
 """Share of the wall time that the client may use itself."""
 
@@ -129,6 +131,8 @@ def _outlying(rounds: dict[str, Rounds], plan: Plan) -> list[str]:
     if not severe:
         return []
     cells = ", ".join(f"{cell} {n}" for cell, n in severe.items())
+    if len(severe) > MOST_NAMED:
+        cells = f"{sum(severe.values())} in {len(severe)} of {len(rounds)} cells"
     return [
         f"severe outliers ({cells}), kept in all figures; medians bear them, but look for what else ran then: other "
         "processes, garbage collection, merges"

@@ -11,6 +11,8 @@ from .stats import Estimate
 
 WORD = re.compile(r"[^\W\d_]{4}")
 """Tells words from numbers with their units, and from yes and no."""
+ROUNDING = 2e-7
+"""Greatest relative error that 32-bit floats alone make."""
 
 
 def number(value: float) -> str:
@@ -23,6 +25,11 @@ def number(value: float) -> str:
 
 def percent(value: float) -> str:
     return "–" if not math.isfinite(value) else f"{100 * value:.1f} %".replace("-", "−")
+
+
+def error_text(error: float) -> str:
+    """A relative error as a percentage with two digits; what 32-bit floats round away counts as none."""
+    return f"{100 * error:.2g} %" if error > ROUNDING else "0"
 
 
 def interval(estimate: Estimate, form: Callable[[float], str] = number) -> str:

@@ -137,7 +137,7 @@ def test_a_challenge_without_took_is_compared_by_wall_time_alone():
     for sample in (s for race in races for s in race.samples):
         sample.meta.pop("took_ms", None)
     text = told(races)
-    assert "## `took`" not in text and "## Against base" in text
+    assert "## Took" not in text and "## Against base" in text
     assert {r["figure"] for r in compare.sheets(compared(*races))[0].rows} == {"wall_ms"}
 
 
