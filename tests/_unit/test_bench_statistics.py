@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from _tools.bench import statistics as bench
+from _tools.race.rally import resolved
 from _tools.report.stats import Estimate, cv
 
 
@@ -23,6 +24,10 @@ def test_noise_has_the_cv_it_is_asked_for(shape, spread):
     assert cv(np.exp(shape(np.random.default_rng(1), spread, 200_000))) == pytest.approx(spread, rel=0.1)
 
 
+def test_the_simulated_size_is_the_default():
+    assert resolved("")["rounds"] == bench.ROUNDS
+
+
 def test_heavy_tails_are_heavy():
     z = [np.sort(shape(np.random.default_rng(1), 0.1, 10_000)) for shape in (bench.steady, bench.heavy)]
     beyond = [np.mean(x - x.mean() > 4 * x.std()) for x in z]
@@ -39,7 +44,7 @@ def test_noise_between_races_is_common_to_the_rounds_of_a_race():
 def test_quiet_races_are_told_apart_and_equal_ones_are_not():
     draw = bench.Noise("x", bench.steady).race(np.random.default_rng(1), 0.01)
     floored, bare = bench.two_races(draw, 20, 30)
-    for score in (floored, bare, bench.one_race(draw, 20, 30)):
+    for score in (floored, bare, bench.one_race(draw, 20, 30), bench.replicated(draw, 20, 3, 30)):
         assert (score.trials, score.alarms, score.found) == (30, 0, 30)
 
 

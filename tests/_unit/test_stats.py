@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from _tools.report import stats
-from _tools.report.stats import Estimate, Verdict, verdict, widened
+from _tools.report.stats import ENOUGH_RACES, Estimate, Verdict, race_ratio, verdict, widened
 
 NAN = float("nan")
 times = st.floats(0.1, 1e4)
@@ -136,9 +136,31 @@ def test_drift_is_reported_for_about_one_steady_race_of_20():
     assert 0.025 <= alarms <= 0.08
 
 
-@pytest.mark.parametrize("freedom, value", [(3, 3.182), (4, 2.776), (9, 2.262), (30, 2.042), (10**6, 1.960)])
+@pytest.mark.parametrize(
+    "freedom, value", [(1, 12.706), (3, 3.182), (4, 2.776), (9, 2.262), (30, 2.042), (10**6, 1.960)]
+)
 def test_t_quantiles_are_those_of_the_tables(freedom, value):
     assert stats.t_quantile(freedom) == pytest.approx(value, rel=0.002)
+
+
+@pytest.mark.parametrize("sizes", [(3, 3), (1, 3), (5, 5), (2, 6)])
+def test_the_interval_of_races_holds_the_true_ratio_in_95_of_100_cases(sizes):
+    rng = np.random.default_rng(1)
+    found = [race_ratio(*(0.1 * rng.standard_normal(n) for n in sizes)) for _ in range(2000)]
+    assert np.mean([e.low <= 1 <= e.high for e in found]) == pytest.approx(0.95, abs=0.015)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=5), st.lists(st.floats(-1, 1), min_size=1, max_size=5))
+def test_the_ratio_of_races_is_that_of_their_geometric_means(base, other):
+    found, back = race_ratio(base, other), race_ratio(other, base)
+    assert found.n == len(base) + len(other)
+    assert found.value == pytest.approx(np.exp(np.mean(other) - np.mean(base)))
+    assert found.value * back.value == pytest.approx(1)
+    if found.n < 3:
+        assert np.isnan(found.low) and verdict(found, enough=ENOUGH_RACES) is Verdict.NOT_ENOUGH
+    else:
+        assert found.low <= found.value <= found.high
+        assert found.low == pytest.approx(1 / back.high)
 
 
 @given(st.floats(0.5, 2), st.floats(0, 0.5), st.floats(0, 0.5), st.floats(0, 0.3))
