@@ -28,7 +28,7 @@ from ..report.race import ReportError
 from ..report.write import write_comparison, write_noise, write_report
 from . import rally
 from .delay import delayed
-from .rally import RaceError, Store
+from .rally import RaceError, Store, StoreOf
 
 TARGET, STORE = "target", "metrics-store"
 TARGET_PORT, STORE_PORT = 9200, 9209
@@ -139,11 +139,19 @@ def target_hosts(launcher: Launcher) -> Iterator[tuple[str, str]]:
             yield hosts, variable("CLIENT_OPTIONS", target.client_options_file)
 
 
+def named_store() -> Store | StoreOf | None:
+    """The metrics store that STORE or INI names."""
+    url, ini = variable("STORE"), variable("INI")
+    if url and ini:
+        raise RaceError("STORE and INI both name a metrics store; set one of them")
+    return Store(url) if url else StoreOf(Path(ini).expanduser()) if ini else None
+
+
 @contextlib.contextmanager
-def metrics_store(launcher: Launcher) -> Iterator[Store]:
-    """The metrics store to write to and read from: that of STORE, or the embedded one."""
-    if url := variable("STORE"):
-        yield Store(url)
+def metrics_store(launcher: Launcher) -> Iterator[Store | StoreOf]:
+    """The metrics store to write to and read from: that of STORE or INI, or the embedded one."""
+    if named := named_store():
+        yield named
         return
     with cluster(launcher, STORE, start_store) as store:
         options = store.client_options
@@ -182,7 +190,7 @@ def prepare() -> Launcher:
     """
     rally.check_folder_name()
     rally.check_no_other_rally()
-    rally.write_configuration(Store("http://127.0.0.1"))
+    rally.write_configuration(named_store() or Store("http://127.0.0.1"))
     rally.check_track(variable("CHALLENGE", "query-decomp"), variable("PARAMS"))
     rally.check_data_folder(variable("CHALLENGE", "query-decomp"), variable("PARAMS"), test_mode())
     return Launcher(rally.WORK, rally.DOWNLOADS)
@@ -253,10 +261,7 @@ def compare() -> int:
 
 
 def with_store(write: Callable[[Path], None]) -> int:
-    """Calls ``write`` with a ``rally.ini`` whose metrics store runs: that of INI, or the one of ``make race``."""
-    if ini := variable("INI"):
-        write(Path(ini).expanduser())
-        return 0
+    """Calls ``write`` with a ``rally.ini`` whose metrics store runs: the one of ``make race``."""
     with metrics_store(Launcher(rally.WORK, rally.DOWNLOADS)) as store:
         rally.write_configuration(store)
         write(rally.INI)

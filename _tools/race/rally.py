@@ -26,6 +26,8 @@ from esrally.utils.process import find_all_other_rally_processes
 from cluster_metrics import parameters
 from cluster_metrics.corpora import name_of
 
+from ..report.race import reporting_of
+
 TRACK = Path(__file__).resolve().parents[2]
 WORK = Path(os.environ.get("WORK") or TRACK / "_work").resolve()
 DOWNLOADS = TRACK / "_work" / "downloads"
@@ -63,7 +65,20 @@ class Store:
         return settings | ({"datastore.ssl.certificate_authorities": self.ca_certs} if self.ca_certs else {})
 
 
-def write_configuration(store: Store) -> None:
+@dataclass(frozen=True)
+class StoreOf:
+    """The metrics store that a ``rally.ini`` names.
+
+    :param ini: the file.
+    """
+
+    ini: Path
+
+    def settings(self) -> dict[str, str]:
+        return reporting_of(self.ini)
+
+
+def write_configuration(store: Store | StoreOf) -> None:
     """Derives Rally's configuration from ``rally.ini.example``, with this metrics store."""
     ini = configparser.ConfigParser(interpolation=None)
     ini.read(TRACK / "rally.ini.example")

@@ -93,8 +93,8 @@ class Race:
         return [s for s in self.samples if s.kind == kind]
 
 
-def connect(ini: Path) -> elasticsearch.Elasticsearch:
-    """A client of the metrics store that a ``rally.ini`` names.
+def reporting_of(ini: Path) -> dict[str, str]:
+    """What a ``rally.ini`` says of its metrics store: its section ``reporting``, as Rally reads it.
 
     :raises ReportError: when the file names no Elasticsearch metrics store.
     """
@@ -107,6 +107,18 @@ def connect(ini: Path) -> elasticsearch.Elasticsearch:
     reporting = dict(config["reporting"]) if config.has_section("reporting") else {}
     if reporting.get("datastore.type") != "elasticsearch":
         raise ReportError(f"[{ini}] names no metrics store; set datastore.type = elasticsearch as in rally.ini.example")
+    return reporting
+
+
+def connect(ini: Path) -> elasticsearch.Elasticsearch:
+    """A client of the metrics store that a ``rally.ini`` names; Rally's environment variables for credentials count.
+
+    :raises ReportError: see :func:`reporting_of`.
+    """
+    reporting = reporting_of(ini)
+    for name in ("user", "password", "api_key"):
+        if given := os.environ.get(f"RALLY_REPORTING_DATASTORE_{name.upper()}"):
+            reporting[f"datastore.{name}"] = given
     secure = reporting.get("datastore.secure", "False").lower() in ("true", "yes", "1")
     options: dict[str, Any] = {}
     if secure:

@@ -2,7 +2,7 @@ import pytest
 from esrally.config import ConfigFile
 
 from _tools.race import rally
-from _tools.race.rally import RaceError, Store
+from _tools.race.rally import RaceError, Store, StoreOf
 from _tools.report.race import connect
 
 
@@ -33,6 +33,25 @@ def test_the_report_reads_the_same_configuration(home):
     client = connect(rally.INI)
     assert [node.base_url for node in client.transport.node_pool.all()] == ["https://store.example:9201"]
     assert client._headers["authorization"] == "Basic bWU6cCQlc3M="
+
+
+def test_the_store_of_a_rally_ini_is_taken_over_with_all_that_it_takes(home, tmp_path):
+    ini = tmp_path / "mine.ini"
+    lines = ["datastore.type = elasticsearch", "datastore.host = store.example", "datastore.port = 9201"]
+    lines += ["datastore.secure = True", "datastore.api_key = a%%$$b", "datastore.number_of_shards = 3"]
+    lines += ["datastore.ssl.certificate_authorities = ${CONFIG_DIR}/ca.pem"]
+    ini.write_text("\n".join(["[reporting]", *lines]))
+    rally.write_configuration(StoreOf(ini))
+    reporting = ConfigFile().load()["reporting"]
+    assert reporting["datastore.host"] == "store.example" and reporting["datastore.number_of_shards"] == "3"
+    assert reporting["datastore.api_key"] == "a%$b" and reporting["datastore.user"] == ""
+    assert reporting["datastore.ssl.certificate_authorities"] == f"{tmp_path}/ca.pem"
+
+
+def test_the_report_takes_credentials_from_where_rally_does(home, monkeypatch):
+    rally.write_configuration(Store("http://store.example:9201"))
+    monkeypatch.setenv("RALLY_REPORTING_DATASTORE_API_KEY", "secret")
+    assert connect(rally.INI)._headers["authorization"] == "ApiKey secret"
 
 
 @pytest.mark.parametrize("url", ["store.example", "ftp://store.example", "https://"])
