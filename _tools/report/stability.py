@@ -12,6 +12,8 @@ from .text import interval, number, percent, table
 STEADY_CV = 0.05
 """CV up to which 20 rounds find a slow-down of 10 % in 95 of 100 cases, within a race or between races that differ by
 no more than their rounds show; see ``make bench-statistics``."""
+MOST_ROUNDS = 200
+"""Most rounds that a warning advises."""
 DRIFT_LEVEL = 0.05
 """A drift over rounds is reported when its p is below this: in one steady race of 20."""
 DRIFT_BOUND = 0.05
@@ -64,8 +66,8 @@ def drift_check(race: Race, production: str) -> tuple[str, bool]:
 
 
 def rounds_needed(spread: float) -> int:
-    """Rounds at which a race of this CV knows its medians as well as 20 rounds of the steady CV do."""
-    return math.ceil(ENOUGH * (spread / STEADY_CV) ** 2)
+    """Rounds at which a race of this CV knows its medians as well as 20 rounds of the steady CV do; 0 for no CV."""
+    return 0 if math.isnan(spread) else math.ceil(ENOUGH * (spread / STEADY_CV) ** 2)
 
 
 def _few(rounds: dict[str, Rounds]) -> list[str]:
@@ -76,18 +78,19 @@ def _few(rounds: dict[str, Rounds]) -> list[str]:
 
 
 def _noisy(rounds: dict[str, Rounds], plan: Plan, drifting: bool) -> list[str]:
-    spreads = {cell: cv(values(found, plan.judged)) for cell, found in rounds.items()}
-    noisy = {cell: spread for cell, spread in spreads.items() if spread > STEADY_CV}
+    samples = {cell: values(found, plan.judged) for cell, found in rounds.items()}
+    noisy = {cell: cv(s) for cell, s in samples.items() if rounds_needed(cv(s)) > max(len(s), ENOUGH)}
     if not noisy:
         return []
     worst = max(noisy, key=lambda cell: noisy[cell])
-    advice = "close what else runs on the machine, or race longer"
+    advice = "close what else runs on the machine, or race each side 5 times under a tag of its own"
     if plan.base in noisy and not drifting:  # more rounds of a drift are no steadier
         wanted = math.ceil(rounds_needed(noisy[plan.base]) / 10) * 10
-        advice += f": rounds:{wanted} would do for {plan.base} ({percent(noisy[plan.base])})"
+        if wanted <= MOST_ROUNDS:
+            advice += f", or race longer: rounds:{wanted} would do for {plan.base} ({percent(noisy[plan.base])})"
     return [
-        f"noisy: the rounds' CV is above {percent(STEADY_CV)} in {len(noisy)} of {len(rounds)} cells, most in {worst} "
-        f"({percent(noisy[worst])}), so two races of {ENOUGH} rounds may miss a change of 10 % there; {advice}"
+        f"noisy: two races like this may miss a change of 10 % in {len(noisy)} of {len(rounds)} cells, most in {worst} "
+        f"(the rounds' CV is {percent(noisy[worst])}); {advice}"
     ]
 
 

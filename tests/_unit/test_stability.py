@@ -23,7 +23,10 @@ def test_a_quiet_race_has_no_warnings():
 @pytest.mark.parametrize(
     "meta, warning",
     [
-        ({"wall_ms": lambda m: m["wall_ms"] * (1.2 if m["round"] % 2 else 1)}, "noisy: the rounds' CV is above 5.0 %"),
+        (
+            {"wall_ms": lambda m: m["wall_ms"] * (1.2 if m["round"] % 2 else 1)},
+            "noisy: two races like this may miss a change of 10 % in ",
+        ),
         ({"wall_ms": lambda m: m["wall_ms"] * (1 + 0.004 * m["round"])}, "drift: the cells together change by +"),
         ({"wall_ms": lambda m: m["wall_ms"] * (1.5 if m["round"] == 3 else 1)}, "severe outliers (A-serial 1, "),
         ({"client_ms": lambda m: 0.3 * m["wall_ms"]}, "the client is a bottleneck"),
@@ -63,7 +66,7 @@ def test_one_pass_has_no_drift_check():
 
 def test_more_rounds_are_the_advice_against_noise_but_not_against_a_drift():
     noisy = stability.text(made("x", spread=0.1, seed=3), PLAN)
-    assert "race longer: rounds:" in noisy and "- no drift: " in noisy
+    assert "race longer: rounds:" in noisy and "(the rounds' CV is 1" in noisy and "- no drift: " in noisy
     drifting = spoiled(wall_ms=lambda m: m["wall_ms"] * 0.9 ** m["round"])
     assert "noisy:" in drifting and "rounds:" not in drifting
     assert "the cells together change by −8" in drifting
@@ -72,3 +75,10 @@ def test_more_rounds_are_the_advice_against_noise_but_not_against_a_drift():
 @pytest.mark.parametrize("spread, rounds", [(0.05, 20), (0.1, 80), (0.15, 180)])
 def test_rounds_needed_grow_with_the_square_of_the_spread(spread, rounds):
     assert stability.rounds_needed(spread) in (rounds, rounds + 1)
+
+
+def test_more_rounds_bear_more_noise():
+    short, long = (stability.text(made("x", spread=0.06, rounds=n, seed=1), PLAN) for n in (20, 80))
+    assert "noisy:" in short and "noisy:" not in long
+    hopeless = stability.text(made("x", spread=0.5, seed=3), PLAN)
+    assert "rounds:" not in hopeless and "race each side 5 times under a tag of its own" in hopeless
