@@ -1,9 +1,9 @@
 # Variables of race and aa: CHALLENGE PARAMS TEST_MODE ES_VERSION NODES HEAP PORT DATA SECURITY DELAY_MS TAGS HOSTS CLIENT_OPTIONS STORE INI RACE_ID RALLY_ARGS WORK; see README.md
 export CHALLENGE PARAMS TEST_MODE ES_VERSION NODES HEAP PORT DATA SECURITY DELAY_MS TAGS HOSTS CLIENT_OPTIONS STORE INI RACE_ID RALLY_ARGS RACE RACES WORK
 PYTHON ?= python3
-.PHONY: race report compare aa up down test lint bench bench-statistics lock
+.PHONY: race report races compare aa offline up down test lint bench bench-statistics lock
 
-race report compare aa up down: _venv/ready
+race report races compare aa offline up down: _venv/ready
 	@_venv/bin/python -m _tools.race $@
 
 test: lint

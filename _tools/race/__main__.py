@@ -1,4 +1,4 @@
-"""What stands behind ``make race``, ``aa``, ``report``, ``compare``, ``up`` and ``down``.
+"""What stands behind ``make race``, ``aa``, ``report``, ``races``, ``compare``, ``offline``, ``up`` and ``down``.
 
 Their variables come through the environment.
 """
@@ -28,6 +28,7 @@ from ..report.race import ReportError
 from ..report.write import write_comparison, write_noise, write_report
 from . import rally
 from .delay import delayed
+from .offline import prepare as prepare_offline
 from .rally import RaceError, Store, StoreOf
 
 TARGET, STORE = "target", "metrics-store"
@@ -68,10 +69,18 @@ def put_template(store: Cluster) -> None:
     store.session().put(template_url, json=adapted, timeout=60).raise_for_status()
 
 
+def es_version() -> str:
+    return checked("ES_VERSION", DEFAULT_VERSION, r"\d+\.\d+\.\d+", "a version such as 8.17.2")
+
+
+def heap_size() -> str:
+    return checked("HEAP", "1g", r"[1-9]\d*[mg]", "megabytes or gigabytes, such as 512m or 1g")
+
+
 def start_target(launcher: Launcher, outlive: bool) -> Cluster:
-    version = checked("ES_VERSION", DEFAULT_VERSION, r"\d+\.\d+\.\d+", "a version such as 8.17.2")
+    version = es_version()
     nodes = checked("NODES", "1", r"[1-9]\d?", "an integer from 1 to 99")
-    heap = checked("HEAP", "1g", r"[1-9]\d*[mg]", "megabytes or gigabytes, such as 512m or 1g")
+    heap = heap_size()
     port = checked("PORT", str(TARGET_PORT), r"[1-9]\d{3,4}", "an integer from 1000 to 65535")
     return launcher.start(
         TARGET,
@@ -154,12 +163,16 @@ def metrics_store(launcher: Launcher) -> Iterator[Store | StoreOf]:
         yield named
         return
     with cluster(launcher, STORE, start_store) as store:
-        options = store.client_options
-        if not options:
-            yield Store(store.url)
-            return
-        url = store.url.replace("//", f"//{options['basic_auth_user']}:{options['basic_auth_password']}@")
-        yield Store(url, options["ca_certs"])
+        yield store_of(store)
+
+
+def store_of(cluster: Cluster) -> Store:
+    """An embedded cluster as a metrics store."""
+    options = cluster.client_options
+    if not options:
+        return Store(cluster.url)
+    url = cluster.url.replace("//", f"//{options['basic_auth_user']}:{options['basic_auth_password']}@")
+    return Store(url, options["ca_certs"])
 
 
 def check_target(hosts: str, client_options: str) -> None:
@@ -272,6 +285,25 @@ def report() -> int:
     return with_store(lambda ini: write_report(ini, variable("RACE", "last"), rally.WORK / "reports"))
 
 
+def races() -> int:
+    """Has Rally list the races in the metrics store of ``make race``, those with TAGS only."""
+    if variable("INI"):
+        raise RaceError("races takes no INI; where that file is Rally's own, 'esrally list races' reads it")
+    tags = [f"--user-tags={variable('TAGS')}"] if variable("TAGS") else []
+    with metrics_store(Launcher(rally.WORK, rally.DOWNLOADS)) as store:
+        rally.write_configuration(store)
+        return rally.run(rally.esrally("list", "races", *tags, *variable("RALLY_ARGS").split()))
+
+
+def offline() -> int:
+    """Prepares a home for the bare command, with the metrics store of STORE or the embedded one if it is up."""
+    launcher = Launcher(rally.WORK, rally.DOWNLOADS)
+    running = launcher.running(STORE)
+    store = Store(url) if (url := variable("STORE")) else store_of(running) if running else None
+    print(prepare_offline(launcher, es_version(), heap_size(), store), flush=True)
+    return 0
+
+
 def up() -> int:
     launcher = Launcher(rally.WORK, rally.DOWNLOADS)
     for name, start in ((TARGET, start_target), (STORE, start_store)):
@@ -295,7 +327,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)
     try:
-        return {f.__name__: f for f in (race, report, compare, aa, up, down)}[sys.argv[1]]()
+        return {f.__name__: f for f in (race, report, races, compare, aa, offline, up, down)}[sys.argv[1]]()
     except (RaceError, NodeError, InstallError, ReportError) as e:
         print(f"[ERROR] {e}", file=sys.stderr)
         return 1

@@ -33,6 +33,7 @@ WORK = Path(os.environ.get("WORK") or TRACK / "_work").resolve()
 DOWNLOADS = TRACK / "_work" / "downloads"
 RALLY_HOME = WORK / "rally"
 INI = RALLY_HOME / ".rally" / "rally.ini"
+RALLY = Path(sys.executable).with_name("esrally")
 MARK = "CLUSTER_METRICS_RACE"
 
 
@@ -78,15 +79,25 @@ class StoreOf:
         return reporting_of(self.ini)
 
 
-def write_configuration(store: Store | StoreOf) -> None:
-    """Derives Rally's configuration from ``rally.ini.example``, with this metrics store."""
+def write_configuration(
+    store: Store | StoreOf | None, path: Path | None = None, mechanic: dict[str, str] | None = None
+) -> None:
+    """Derives Rally's configuration from ``rally.ini.example``.
+
+    :param store: the metrics store; None keeps no samples.
+    :param path: of the configuration; default is that of ``make race``.
+    :param mechanic: what Rally provisions; default is nothing.
+    """
     ini = configparser.ConfigParser(interpolation=None)
     ini.read(TRACK / "rally.ini.example")
-    ini["reporting"].update(
-        {key: value.replace("$", "$$").replace("%", "%%") for key, value in store.settings().items()}
-    )
-    INI.parent.mkdir(parents=True, exist_ok=True)
-    with open(os.open(INI, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
+    reporting = store.settings() if store else {"datastore.type": "in-memory"}
+    ini["reporting"].update({key: value.replace("$", "$$").replace("%", "%%") for key, value in reporting.items()})
+    ini.remove_section("mechanic")
+    if mechanic:
+        ini["mechanic"] = mechanic
+    path = path or INI
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
         ini.write(f)
 
 
@@ -95,9 +106,12 @@ def environment() -> dict[str, str]:
     env = os.environ | {"RALLY_HOME": str(RALLY_HOME), MARK: str(os.getpid())}
     if not sys.stdout.isatty():
         env |= {"RALLY_RUNNING_IN_DOCKER": "TRUE", "TERM": "dumb", "COLUMNS": "120"}
-    if not _has_default_route():
-        env["THESPIAN_BASE_IPADDR"] = "127.0.0.1"
-    return env
+    return env | network()
+
+
+def network() -> dict[str, str]:
+    """What Rally needs in its environment to run without a default route."""
+    return {} if _has_default_route() else {"THESPIAN_BASE_IPADDR": "127.0.0.1"}
 
 
 def _has_default_route() -> bool:
@@ -110,7 +124,7 @@ def _has_default_route() -> bool:
 
 
 def esrally(*arguments: str) -> list[str]:
-    return [str(Path(sys.executable).with_name("esrally")), *arguments]
+    return [str(RALLY), *arguments]
 
 
 def check_folder_name() -> None:

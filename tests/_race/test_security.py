@@ -1,0 +1,116 @@
+"""TLS, passwords and API keys, for the target and for the metrics store of ``rally.ini.example``."""
+
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+import requests
+from conftest import DOWNLOADS, ESRALLY, ROOT, make
+
+from _tools.elasticsearch.nodes import Launcher
+
+WORK = ROOT / "_work" / "test-secured"
+
+
+@pytest.fixture(scope="module")
+def secured():
+    """Target and metrics store as ``make up SECURITY=1`` starts them."""
+    shutil.rmtree(WORK, ignore_errors=True)
+    try:
+        up = make("up", WORK=WORK, SECURITY=1, HEAP="512m")
+        assert up.returncode == 0, up.stdout
+        yield Launcher(WORK, DOWNLOADS)
+    finally:
+        make("down", WORK=WORK)
+
+
+@pytest.fixture(scope="module")
+def home(secured, tmp_path_factory):
+    """Rally's home with the example configuration, set to the metrics store with TLS and an API key."""
+    store = secured.running("metrics-store")
+    created = store.session().post(f"{store.url}/_security/api_key", json={"name": "rally"}, timeout=60)
+    created.raise_for_status()
+    changes = {
+        "datastore.port": store.http_ports[0],
+        "datastore.secure": True,
+        "datastore.ssl.certificate_authorities": store.client_options["ca_certs"],
+        "datastore.api_key": created.json()["encoded"],
+    }
+    text = (ROOT / "rally.ini.example").read_text()
+    for key, value in changes.items():
+        text, found = re.subn(f"(?m)^#?{re.escape(key)} =.*$", f"{key} = {value}", text)
+        assert found == 1, f"{key} stands {found} times in the example"
+    home = tmp_path_factory.mktemp("rally")
+    (home / ".rally").mkdir()
+    (home / ".rally" / "rally.ini").write_text(text)
+    return home
+
+
+def esrally(home, *arguments):
+    env = os.environ | {"RALLY_HOME": str(home), "RALLY_RUNNING_IN_DOCKER": "TRUE"}
+    env.setdefault("THESPIAN_BASE_IPADDR", "127.0.0.1")
+    return subprocess.run([ESRALLY, *arguments], cwd=ROOT, env=env, capture_output=True, text=True, timeout=600)
+
+
+def test_nobody_without_the_password_is_let_in_and_nobody_else_can_read_it(secured):
+    for name in ("target", "metrics-store"):
+        cluster = secured.running(name)
+        options = cluster.client_options
+        assert cluster.url.startswith("https://")
+        assert requests.get(cluster.url, verify=options["ca_certs"], timeout=10).status_code == 401
+        with pytest.raises(requests.exceptions.SSLError):
+            requests.get(cluster.url, timeout=10)
+        files = [p for p in secured.root.rglob("*") if p.is_file()]
+        telling = [p for p in files if options["basic_auth_password"].encode() in p.read_bytes()]
+        assert telling == [Path(cluster.client_options_file)]
+        assert stat.S_IMODE(telling[0].stat().st_mode) == 0o600
+
+
+def test_race_with_tls_a_password_for_the_target_and_an_api_key_for_the_store(secured, home, tmp_path):
+    target = secured.running("target")
+    params = tmp_path / "params.json"
+    params.write_text(json.dumps({"variants": ["D_td"], "warmup_iterations": 0, "passes": 1}))
+    race = esrally(
+        home,
+        "race",
+        "--track-path=.",
+        "--challenge=query-decomp",
+        "--pipeline=benchmark-only",
+        f"--target-hosts={target.hosts[0]}",
+        f"--client-options={target.client_options_file}",
+        f"--track-params={params}",
+        "--race-id=secured",
+        "--user-tags=intention:secured",
+        "--test-mode",
+        "--on-error=abort",
+    )
+    assert race.returncode == 0, race.stdout[-3000:]
+    report = make("report", WORK=WORK, RACE="intention:secured", INI=home / ".rally" / "rally.ini")
+    assert report.returncode == 0, report.stdout
+    assert "# Race secured" in report.stdout
+    assert "- tags: intention=secured" in report.stdout
+    # the store's other way in, a password, is that of make
+    for tags, found in (("intention:secured", True), ("intention:other", False)):
+        listed = make("races", WORK=WORK, TAGS=tags)
+        assert listed.returncode == 0, listed.stdout
+        assert ("secured  " in listed.stdout) is found, listed.stdout
+
+
+def test_annotations_reach_the_store(home):
+    added = esrally(
+        home, "add", "annotation", "--race-timestamp=20261121T120000Z", "--track=cluster-metrics", "--message=new disks"
+    )
+    assert "Successfully added annotation" in added.stdout, added.stdout
+    listed = esrally(home, "list", "annotations", "--from-date=20261101", "--to-date=20261130")
+    assert "new disks" in listed.stdout, listed.stdout
+
+
+def test_security_that_is_not_up(loaded):
+    result = make("race", TEST_MODE=1, SECURITY=1)
+    assert result.returncode != 0
+    assert "[ERROR] SECURITY is [1] but a metrics-store without is up; run 'make down' first" in result.stdout
