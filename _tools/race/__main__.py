@@ -309,6 +309,7 @@ def up() -> int:
     for name, start in ((TARGET, start_target), (STORE, start_store)):
         running = launcher.running(name) or start(launcher, True)
         print(where(name, running), flush=True)
+    rally.write_configuration(store_of(running))  # of the store, the last
     return 0
 
 

@@ -1,6 +1,7 @@
 import pytest
 from esrally.config import ConfigFile
 
+from _tools.elasticsearch.install import DEFAULT_VERSION
 from _tools.race import rally
 from _tools.race.rally import RaceError, Store, StoreOf
 from _tools.report.race import connect
@@ -26,6 +27,20 @@ def test_rally_reads_the_derived_configuration_as_it_was_meant(home):
     assert reporting["datastore.user"] == "me"
     assert reporting["datastore.password"] == "p$%ss"
     assert rally.INI.stat().st_mode & 0o077 == 0, "others can read the password"
+
+
+def test_make_races_what_runs_and_plain_rally_provisions_what_make_would(home):
+    example = (rally.TRACK / "rally.ini.example").read_text()
+    rally.INI.parent.mkdir()
+    rally.INI.write_text(example)
+    assert ConfigFile().load()["mechanic"]["distribution.version"] == DEFAULT_VERSION
+    rally.write_configuration(Store("http://store.example"))
+    assert not ConfigFile().load().has_section("mechanic")
+
+
+def test_a_certificate_to_trust(home):
+    rally.write_configuration(Store("https://store.example", ca_certs="/my certificates/ca.pem"))
+    assert ConfigFile().load()["reporting"]["datastore.ssl.certificate_authorities"] == "/my certificates/ca.pem"
 
 
 def test_the_report_reads_the_same_configuration(home):
