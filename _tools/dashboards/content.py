@@ -1,0 +1,402 @@
+"""The dashboards over Rally's metrics store."""
+
+from .panels import Dashboard, DataView, Layer, Metric, Panel, Terms, Time
+
+METRICS = DataView("cluster-metrics-rally-metrics", "Rally: samples", "rally-metrics-*", "@timestamp")
+RESULTS = DataView("cluster-metrics-rally-results", "Rally: results", "rally-results-*", "race-timestamp")
+
+SERVICE_TIME = {"name": "service_time", "sample-type": "normal"}
+BULK = SERVICE_TIME | {"operation-type": "bulk"}
+CELL = SERVICE_TIME | {"operation-type": "query-cell"}
+PLAN = SERVICE_TIME | {"operation-type": "coverage"}
+
+CONTROLS = (
+    ("Race", "race-id"),
+    ("Task", "task"),
+    ("Operation type", "operation-type"),
+    ("Challenge", "challenge"),
+    ("Tag intention", "meta.tag_intention"),
+)
+"""User tags are ``meta.tag_*`` in rally-metrics and ``user-tags.*`` in rally-results."""
+
+TASK = Terms("Task", "task")
+VARIANT, TRANSPORT = Terms("Variant", "meta.variant"), Terms("Transport", "meta.transport")
+RACE = Terms("Race", "race-id", size=10)
+
+
+def percentile(number: int, field: str = "value", label: str = "") -> Metric:
+    return Metric(label or f"{number}th percentile", "percentile", field, percentile=number, unit="ms")
+
+
+def documents(label: str, field: str, per_second: bool = False) -> Metric:
+    return Metric(label, "sum", field, decimals=0, per_second=per_second)
+
+
+SAMPLES = Metric("Samples", "count", decimals=0)
+AVERAGE = Metric("Average", "average", "value", unit="ms")
+MEDIAN = percentile(50, label="Median")
+LONGEST = Metric("Longest", "max", "value", unit="ms")
+ACKNOWLEDGED = documents("Acknowledged", "meta.success-count")
+REJECTED = documents("Rejected", "meta.error-count")
+
+RACE_LIVE = Dashboard(
+    "cluster-metrics-race-live",
+    "Rally: race live",
+    "A race while it runs: how long requests take, what is acknowledged, what fails, and when each task runs. "
+    "Choose a race above. Times are in milliseconds as Rally's load driver measures them; warm-up is left out unless a "
+    "panel says otherwise.",
+    METRICS,
+    CONTROLS,
+    (
+        Panel(
+            "figure",
+            "Samples",
+            "Measured requests without warm-up. A coverage of query-decomp (30 searches) counts as one.",
+            SERVICE_TIME,
+            (Layer((SAMPLES,)),),
+            width=12,
+            height=6,
+        ),
+        Panel(
+            "figure",
+            "99th percentile of service time",
+            "99 of 100 requests took at most this long. Choose a task: over several tasks the figure says little.",
+            SERVICE_TIME,
+            (Layer((percentile(99, label="99th percentile of service time"),)),),
+            width=12,
+            height=6,
+        ),
+        Panel(
+            "figure",
+            "Acknowledged documents",
+            "Documents that bulk requests reported as indexed, warm-up left out.",
+            BULK,
+            (Layer((ACKNOWLEDGED,)),),
+            width=12,
+            height=6,
+        ),
+        Panel(
+            "figure",
+            "Rejected documents",
+            "Documents that bulk requests reported as failed. Anything but 0 needs a look at the target's log.",
+            BULK,
+            (Layer((REJECTED,)),),
+            width=12,
+            height=6,
+        ),
+        Panel(
+            "chart",
+            "Service time",
+            "Bars: average. Lines: half, 95 % and 99 % of the requests took at most this long. An average well above "
+            "the median means that few slow requests drag it up. Without a target throughput, latency equals service "
+            "time.",
+            SERVICE_TIME,
+            (
+                Layer((AVERAGE,), (Time(),)),
+                Layer((MEDIAN, percentile(95), percentile(99)), (Time(),), marks="line"),
+            ),
+            axis="Service time (ms)",
+        ),
+        Panel(
+            "chart",
+            "Bulk requests: Elasticsearch's share",
+            "Service time is what the client waits for, took what Elasticsearch needs of it. The gap is network, "
+            "client, queues. Elasticsearch may report the took of a bulk request in steps of 200 ms; then trust "
+            "averages over many requests only.",
+            BULK,
+            (
+                Layer(
+                    (
+                        Metric("Service time", "average", "value", unit="ms"),
+                        Metric("took", "average", "meta.took", unit="ms"),
+                    ),
+                    (Time(),),
+                    marks="line",
+                ),
+            ),
+            axis="Average (ms)",
+        ),
+        Panel(
+            "chart",
+            "Documents acknowledged per second",
+            "The true rate, from the documents that each bulk request reported as indexed. Rally's own throughput is "
+            "an average since the task began and hides a slow start or end. A time bucket that a task fills only in "
+            "part shows too low a rate.",
+            BULK,
+            (Layer((documents("Documents per second", "meta.success-count", per_second=True),), (Time(), TASK)),),
+            axis="Documents per second",
+        ),
+        Panel(
+            "chart",
+            "Documents acknowledged and rejected",
+            "How many documents bulk requests reported as indexed and as failed.",
+            BULK,
+            (Layer((ACKNOWLEDGED, REJECTED), (Time(),), marks="bar_stacked"),),
+            axis="Documents",
+        ),
+        Panel(
+            "chart",
+            "Requests that succeeded and failed",
+            "Samples by meta.success. A wrong answer, a timeout, a failed shard or a rejected document makes a sample "
+            "a failure.",
+            SERVICE_TIME,
+            (
+                Layer(
+                    (SAMPLES,),
+                    (Time(), Terms("Succeeded", "meta.success", type="boolean")),
+                    marks="bar_stacked",
+                ),
+            ),
+            axis="Samples",
+        ),
+        Panel(
+            "chart",
+            "CPU time of the target",
+            "What all nodes of the target used, averaged over what was measured: a round of a plan, a pass of a cell. "
+            "Tasks without this measurement are missing.",
+            SERVICE_TIME,
+            (Layer((Metric("CPU time", "average", "meta.target_cpu_ms", unit="ms"),), (Time(), TASK), marks="line"),),
+            axis="CPU time (ms)",
+        ),
+        Panel(
+            "chart",
+            "All tasks on one time line",
+            "Time that the load driver spent on each task, warm-up included, booked when the request began; added up "
+            "over clients. Gaps between tasks are Rally's own.",
+            {"name": "processing_time"},
+            (
+                Layer(
+                    (Metric("Time in requests", "sum", "value", unit="ms", decimals=0),),
+                    (Time(), Terms("Task", "task", by=0)),
+                    marks="bar_stacked",
+                ),
+            ),
+            axis="Time in requests (ms)",
+            width=48,
+        ),
+        Panel(
+            "table",
+            "Time of each task",
+            "Service times by task and operation type. A plan's rounds and the coverages within them stand apart.",
+            SERVICE_TIME,
+            (
+                Layer(
+                    (
+                        Metric("First began", "min", "@timestamp", is_date=True),
+                        Metric("Last began", "max", "@timestamp", is_date=True),
+                        SAMPLES,
+                        Metric("Together", "sum", "value", unit="ms"),
+                        AVERAGE,
+                        MEDIAN,
+                        percentile(99),
+                        LONGEST,
+                    ),
+                    (TASK, Terms("Operation type", "operation-type")),
+                ),
+            ),
+            width=48,
+            height=16,
+        ),
+    ),
+    since="now-1h",
+    refresh_s=10,
+)
+
+DECOMPOSITION = Dashboard(
+    "cluster-metrics-query-decomposition",
+    "Rally: query decomposition",
+    "The challenge query-decomp: what filter, sums and percentiles cost, by variant of the query and transport. Choose "
+    "one race above. Costs of the parts with their intervals are in the report (make report).",
+    METRICS,
+    CONTROLS,
+    (
+        Panel(
+            "chart",
+            "Wall time by variant and transport",
+            "Median over the rounds of the plan. A: filter alone, B: 3 sums, C: 3 percentiles, D: both, by t-digest "
+            "(td) or HDR histogram. A coverage asks for 30 nodes, search by search (serial) or in one request "
+            "(msearch).",
+            PLAN,
+            (Layer((percentile(50, "meta.wall_ms", "Wall time"),), (VARIANT, TRANSPORT)),),
+            axis="Wall time of a coverage (ms)",
+        ),
+        Panel(
+            "chart",
+            "took by variant and transport",
+            "Median over the rounds of the plan of what Elasticsearch reports, added up over the 30 searches. With "
+            "msearch the searches overlap, so took exceeds wall time.",
+            PLAN,
+            (Layer((percentile(50, "meta.took_ms", "took"),), (VARIANT, TRANSPORT)),),
+            axis="took of a coverage (ms)",
+        ),
+        Panel(
+            "chart",
+            "Error of the percentiles",
+            "Greatest relative error of p50 and p90 against the exact answers, over all nodes and fields; 0 for "
+            "variants without percentiles.",
+            PLAN,
+            (
+                Layer(
+                    (Metric("Error", "max", "meta.max_percentile_error", unit="%", decimals=3),), (VARIANT, TRANSPORT)
+                ),
+            ),
+            axis="Greatest relative error",
+        ),
+        Panel(
+            "chart",
+            "CPU time of the target by variant and transport",
+            "CPU time of all nodes of the target per pass of a headline cell, averaged over the passes.",
+            CELL,
+            (Layer((Metric("CPU time", "average", "meta.target_cpu_ms", unit="ms"),), (VARIANT, TRANSPORT)),),
+            axis="CPU time of a pass (ms)",
+        ),
+        Panel(
+            "chart",
+            "Drift over the rounds",
+            "Average wall time of each cell while the plan runs. Lines that rise or fall together show a machine that "
+            "changes its speed; ratios are formed within rounds, so they do not suffer.",
+            PLAN,
+            (
+                Layer(
+                    (Metric("Wall time", "average", "meta.wall_ms", unit="ms"),),
+                    (Time(), Terms("Cell", "operation")),
+                    marks="line",
+                ),
+            ),
+            axis="Wall time of a coverage (ms)",
+        ),
+        Panel(
+            "chart",
+            "Headline cells by pass",
+            "Median service time of each cell in each pass. Passes that differ show drift between them.",
+            CELL,
+            (Layer((MEDIAN,), (TASK, Terms("Pass", "meta.pass", type="number"))),),
+            axis="Service time (ms)",
+        ),
+        Panel(
+            "table",
+            "Headline cells",
+            "The figures of Rally's own summary, over all passes, with Elasticsearch's took and the error beside them.",
+            CELL,
+            (
+                Layer(
+                    (
+                        SAMPLES,
+                        AVERAGE,
+                        MEDIAN,
+                        LONGEST,
+                        percentile(50, "meta.took_ms", "Median took"),
+                        Metric("Error", "max", "meta.max_percentile_error", unit="%", decimals=3),
+                    ),
+                    (TASK,),
+                ),
+            ),
+        ),
+        Panel(
+            "table",
+            "Samples by pass",
+            "How many samples each headline cell has in each pass, and how long they took.",
+            CELL,
+            (Layer((SAMPLES, MEDIAN, LONGEST), (TASK, Terms("Pass", "meta.pass", type="number"))),),
+        ),
+    ),
+    since="now-24h",
+)
+
+
+def result(
+    title: str, description: str, name: str, field: str, axis: str, unit: str = "ms", decimals: int = 1
+) -> Panel:
+    """One figure of Rally's results by task and race; there is one document of each, so the average is the figure."""
+    metric = Metric(title, "average", f"value.{field}", unit=unit, decimals=decimals)
+    return Panel("chart", title, description, {"name": name}, (Layer((metric,), (TASK, RACE)),), axis)
+
+
+def service_time(label: str, field: str) -> Metric:
+    return Metric(label, "average", f"value.{field}", unit="ms")
+
+
+COMPARISON = Dashboard(
+    "cluster-metrics-comparison",
+    "Rally: comparison of races",
+    "Rally's results side by side. Choose two to five races and one challenge above. Whether a difference is more than "
+    "noise is for make compare to say. Results hold no operation type, so there is no control for it.",
+    RESULTS,
+    (*(c for c in CONTROLS if c[1] in ("race-id", "task", "challenge")), ("Tag intention", "user-tags.intention")),
+    (
+        Panel(
+            "table",
+            "Races",
+            "The races chosen, by challenge and version of the target.",
+            {"active": "true"},
+            (
+                Layer(
+                    (Metric("Started", "max", "race-timestamp", is_date=True),),
+                    (
+                        RACE,
+                        Terms("Challenge", "challenge"),
+                        Terms("Elasticsearch", "distribution-version"),
+                        Terms("Rally", "rally-version"),
+                    ),
+                ),
+            ),
+            width=48,
+            height=8,
+        ),
+        result(
+            "Median service time",
+            "Tasks with a single sample have none; see the mean.",
+            "service_time",
+            "50_0",
+            "Service time (ms)",
+        ),
+        result("Mean service time", "Over all samples but warm-up.", "service_time", "mean", "Service time (ms)"),
+        result("Slowest request", "The one request that took longest.", "service_time", "100_0", "Service time (ms)"),
+        result(
+            "Throughput",
+            "Median of Rally's throughput, in the unit of each task: documents, searches or operations per second.",
+            "throughput",
+            "median",
+            "Per second",
+            unit="",
+        ),
+        result(
+            "Error rate", "Share of requests that failed.", "error_rate", "single", "Requests that failed", unit="%"
+        ),
+        result(
+            "Duration",
+            "From the start of a task to its last request, warm-up included; of a task with passes, the longest pass.",
+            "duration",
+            "single",
+            "Time (ms)",
+        ),
+        Panel(
+            "chart",
+            "Store size",
+            "Of all indices of the target at the end of the race, replicas included. Choose no task, since it is the "
+            "race that has it.",
+            {"name": "store_size"},
+            (Layer((Metric("Store size", "average", "value.single", unit="bytes"),), (RACE,)),),
+            axis="Store size",
+        ),
+        Panel(
+            "table",
+            "Service times",
+            "The figures behind the charts.",
+            {"name": "service_time"},
+            (
+                Layer(
+                    (
+                        service_time("Mean", "mean"),
+                        service_time("Median", "50_0"),
+                        service_time("Slowest", "100_0"),
+                    ),
+                    (TASK, RACE),
+                ),
+            ),
+        ),
+    ),
+    since="now-30d",
+)
+
+DASHBOARDS = (RACE_LIVE, DECOMPOSITION, COMPARISON)
