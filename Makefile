@@ -1,7 +1,7 @@
 # Variables of race and aa: CHALLENGE PARAMS TEST_MODE ES_VERSION NODES HEAP PORT DATA SECURITY DELAY_MS TAGS HOSTS CLIENT_OPTIONS STORE INI RACE_ID RALLY_ARGS WORK; see README.md
 export CHALLENGE PARAMS TEST_MODE ES_VERSION NODES HEAP PORT DATA SECURITY DELAY_MS TAGS HOSTS CLIENT_OPTIONS STORE INI RACE_ID RALLY_ARGS RACE RACES WORK
 PYTHON ?= python3
-.PHONY: race report races compare aa offline up down test lint bench bench-statistics lock
+.PHONY: race report races compare aa offline up down test lint dashboards bench bench-statistics lock
 
 race report races compare aa offline up down: _venv/ready
 	@_venv/bin/python -m _tools.race $@
@@ -11,6 +11,9 @@ test: lint
 
 lint: _venv/ready
 	_venv/bin/ruff check . && _venv/bin/ruff format --check . && _venv/bin/mypy
+
+dashboards: _venv/ready
+	@_venv/bin/python -m _tools.dashboards
 
 bench: _venv/ready
 	@_venv/bin/python -m _tools.bench.corpus

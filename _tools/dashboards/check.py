@@ -238,6 +238,7 @@ def _panel(panel: dict[str, Any]) -> Iterator[str]:
     } != set(columns):
         yield "layers drawn are not the layers asked for"
         return
+    yield from _repeated("column", [id for layer in columns.values() for id in layer["columns"]])
     for layer in shown:
         yield from _roles(lens["visualizationType"], layer, columns[layer["layerId"]])
 

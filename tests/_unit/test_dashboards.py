@@ -57,7 +57,7 @@ def set_in(container, key, value):
     container[key] = value
 
 
-CHART, TABLE, RATE, FIGURE = "Service time", "Time of each task", "Documents acknowledged per second", "Samples"
+CHART, TABLE, SPLIT, FIGURE = "Service time", "Time of each task", "CPU time of the target", "Samples"
 MUTATIONS = {
     "no data view": lambda o: o.pop(0),
     "a data view twice": lambda o: o.append(copy.deepcopy(o[0])),
@@ -79,7 +79,7 @@ MUTATIONS = {
     "a panel's own reference elsewhere": lambda o: set_in(
         panel(o, CHART)["embeddableConfig"]["attributes"]["references"][0], "id", o[1]["id"]
     ),
-    "two panels of one index": lambda o: set_in(panel(o, CHART), "panelIndex", panel(o, RATE)["panelIndex"]),
+    "two panels of one index": lambda o: set_in(panel(o, CHART), "panelIndex", panel(o, SPLIT)["panelIndex"]),
     "a panel's grid of another index": lambda o: set_in(panel(o, CHART)["gridData"], "i", "other"),
     "a panel off the grid": lambda o: set_in(panel(o, CHART)["gridData"], "x", 40),
     "panels that overlap": lambda o: panel(o, CHART)["gridData"].update(panel(o, FIGURE)["gridData"], i="service-time"),
@@ -97,6 +97,16 @@ MUTATIONS = {
     "a filter beside the query": lambda o: state(o, CHART)["filters"].append({"query": {"match_all": {}}}),
     "a layer that is not drawn": lambda o: state(o, CHART)["visualization"]["layers"].pop(),
     "a layer drawn twice": lambda o: set_in(chart(o, CHART), "layerId", chart(o, CHART, 1)["layerId"]),
+    "two layers with a column of one name": lambda o: (
+        columns(o, CHART, 1)["columns"].update(
+            x=columns(o, CHART, 1)["columns"].pop(columns(o, CHART, 1)["columnOrder"][0])
+        ),
+        columns(o, CHART)["columns"].update(x=columns(o, CHART)["columns"].pop(columns(o, CHART)["columnOrder"][0])),
+        set_in(columns(o, CHART)["columnOrder"], 0, "x"),
+        set_in(columns(o, CHART, 1)["columnOrder"], 0, "x"),
+        chart(o, CHART).update(xAccessor="x"),
+        chart(o, CHART, 1).update(xAccessor="x"),
+    ),
     "a column that is not drawn": lambda o: chart(o, CHART, 1)["accessors"].pop(),
     "a column drawn that is not there": lambda o: chart(o, CHART)["accessors"].append("other"),
     "time drawn as metric": lambda o: chart(o, CHART).update(
@@ -105,11 +115,11 @@ MUTATIONS = {
     "a mark that Lens does not know": lambda o: set_in(chart(o, CHART), "seriesType", "bars"),
     "a table's column missing": lambda o: state(o, TABLE)["visualization"]["columns"].pop(),
     "a figure of no column": lambda o: set_in(state(o, FIGURE)["visualization"], "metricAccessor", "other"),
-    "a column out of order": lambda o: columns(o, RATE)["columnOrder"].reverse(),
-    "time before the breakdown": lambda o: columns(o, RATE).update(
-        columnOrder=[columns(o, RATE)["columnOrder"][i] for i in (1, 0, 2)]
+    "a column out of order": lambda o: columns(o, SPLIT)["columnOrder"].reverse(),
+    "time before the breakdown": lambda o: columns(o, SPLIT).update(
+        columnOrder=[columns(o, SPLIT)["columnOrder"][i] for i in (1, 0, 2)]
     ),
-    "a column without order": lambda o: columns(o, RATE)["columnOrder"].pop(),
+    "a column without order": lambda o: columns(o, SPLIT)["columnOrder"].pop(),
     "an operation Lens does not know": lambda o: set_in(column(o, CHART, "average"), "operationType", "avg"),
     "last_value": lambda o: set_in(column(o, CHART, "average"), "operationType", "last_value"),
     "a number of type string": lambda o: set_in(column(o, CHART, "average"), "dataType", "string"),
@@ -121,15 +131,15 @@ MUTATIONS = {
         if c["operationType"] == "percentile"
     ],
     "a column without label": lambda o: set_in(column(o, CHART, "average"), "label", ""),
-    "a sum of documents": lambda o: set_in(column(o, RATE, "sum"), "sourceField", "___records___"),
+    "an average of documents": lambda o: set_in(column(o, SPLIT, "average"), "sourceField", "___records___"),
     "time by another field": lambda o: set_in(column(o, CHART, "date_histogram"), "sourceField", "race-timestamp"),
     "a rate without time": lambda o: set_in(column(o, TABLE, "count"), "timeScale", "s"),
     "a rate of an average": lambda o: set_in(column(o, CHART, "average"), "timeScale", "s"),
-    "terms without size": lambda o: set_in(column(o, RATE, "terms")["params"], "size", 0),
-    "terms with the others": lambda o: set_in(column(o, RATE, "terms")["params"], "otherBucket", True),
-    "terms of several fields": lambda o: set_in(column(o, RATE, "terms")["params"], "secondaryFields", ["race-id"]),
+    "terms without size": lambda o: set_in(column(o, SPLIT, "terms")["params"], "size", 0),
+    "terms with the others": lambda o: set_in(column(o, SPLIT, "terms")["params"], "otherBucket", True),
+    "terms of several fields": lambda o: set_in(column(o, SPLIT, "terms")["params"], "secondaryFields", ["race-id"]),
     "terms by a column that is not there": lambda o: set_in(
-        column(o, RATE, "terms")["params"], "orderBy", {"type": "column", "columnId": "other"}
+        column(o, SPLIT, "terms")["params"], "orderBy", {"type": "column", "columnId": "other"}
     ),
     "a filtered column": lambda o: set_in(column(o, CHART, "average"), "filter", {"language": "kuery", "query": ""}),
     "a unit that Lens does not know": lambda o: set_in(column(o, CHART, "average")["params"]["format"], "id", "ms"),
