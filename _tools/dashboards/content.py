@@ -102,8 +102,8 @@ RACE_LIVE = Dashboard(
             "chart",
             "Bulk requests: service time and took",
             "Service time is what the client waits for, took what Elasticsearch needs of it; the gap is network, "
-            "client and queues. Requests of Rally's own bulk only. Elasticsearch may report took in steps of 200 ms: then "
-            "trust averages over many requests.",
+            "client and queues. Requests of Rally's own bulk only. Elasticsearch may report took in steps of 200 ms: "
+            "then trust averages over many requests.",
             SERVICE_TIME | {"operation-type": "bulk"},
             (
                 Layer(

@@ -7,10 +7,12 @@ to date when they import it.
 import json
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from .panels import Dashboard, DataView, Layer, Metric, Panel, Terms, Time
 
+FILE = Path(__file__).parents[2] / "kibana" / "dashboards.ndjson"
 FORMAT = "8.9.0"
 COLUMNS = 48
 NO_QUERY: dict[str, Any] = {"query": {"language": "kuery", "query": ""}, "filter": []}

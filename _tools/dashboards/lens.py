@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .kibana import FILE
 from .panels import RECORDS
 
 CLAUSE = re.compile(r'([A-Za-z@][\w.@-]*) : "([^"\\*]+)"')
@@ -226,3 +227,14 @@ def controls(objects: list[dict[str, Any]]) -> dict[str, list[str]]:
         panels = dashboard["attributes"]["controlGroupInput"]["panelsJSON"].values()
         found[dashboard["id"]] = [p["explicitInput"]["fieldName"] for p in sorted(panels, key=lambda p: p["order"])]
     return found
+
+
+def main() -> None:
+    """Prints each panel's searches for the last hour."""
+    for layer in layers(load(FILE.read_text())):
+        print(f"{layer.dashboard}: {layer.panel}: GET {layer.indices}/_search")
+        print(json.dumps(layer.search(TimeRange("now-1h", "now")), indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -6,7 +6,7 @@ import pytest
 import requests
 
 from _tools.dashboards import check, lens
-from _tools.dashboards.__main__ import FILE
+from _tools.dashboards.kibana import FILE
 
 OBJECTS = lens.load(FILE.read_text())
 LAYERS = list(lens.layers(OBJECTS))

@@ -5,8 +5,7 @@ import copy
 import pytest
 
 from _tools.dashboards import check, content, lens
-from _tools.dashboards.__main__ import FILE
-from _tools.dashboards.kibana import ndjson
+from _tools.dashboards.kibana import FILE, ndjson
 from _tools.dashboards.panels import Dashboard, Layer, Metric, Panel, Terms, Time
 
 TEXT = FILE.read_text()
