@@ -327,6 +327,9 @@ def _column(column: dict[str, Any], layer: LensLayer) -> Iterator[str]:
         yield f"format [{params['format']['id']}]"
     if operation == "percentile" and params["percentile"] not in range(1, 100):
         yield f"percentile [{params['percentile']}], Lens takes 1 to 99"
+    named = re.search(r"(\d+)th percentile", column["label"])
+    if named and int(named.group(1)) != params.get("percentile"):
+        yield f"label [{column['label']}] of another percentile"
     if "timeScale" in column and (
         column["timeScale"] != "s"
         or operation not in ("sum", "count")

@@ -57,6 +57,7 @@ def set_in(container, key, value):
 
 
 CHART, TABLE, SPLIT, FIGURE = "Service time", "Time of each task", "CPU time of the target", "Samples"
+P99 = "99th percentile of service time"
 MUTATIONS = {
     "no data view": lambda o: o.pop(0),
     "a data view twice": lambda o: o.append(copy.deepcopy(o[0])),
@@ -124,6 +125,7 @@ MUTATIONS = {
     "a number of type string": lambda o: set_in(column(o, CHART, "average"), "dataType", "string"),
     "a metric called bucket": lambda o: set_in(column(o, CHART, "average"), "isBucketed", True),
     "a percentile of 100": lambda o: set_in(column(o, CHART, "percentile", 1)["params"], "percentile", 100),
+    "a percentile by another's name": lambda o: set_in(column(o, P99, "percentile")["params"], "percentile", 95),
     "one percentile twice": lambda o: [
         set_in(c["params"], "percentile", 50)
         for c in columns(o, CHART, 1)["columns"].values()
