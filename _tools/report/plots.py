@@ -75,6 +75,20 @@ class Fall:
     now: Estimate
 
 
+@dataclass(frozen=True)
+class Bar:
+    """A stretch of time.
+
+    :param name: of the line that it stands in.
+    :param filled: or outlined.
+    """
+
+    name: str
+    start: float
+    end: float
+    filled: bool
+
+
 def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str, mark: float | None = None) -> str:
     """Medians with their 95 % intervals, a line for each name and series.
 
@@ -286,6 +300,38 @@ def _divide(ax: Axes, spans: Sequence[Span]) -> None:
         )
     for before, after in zip(spans, spans[1:]):
         ax.axvline((before.end + after.start) / 2, color=INK, alpha=0.5, linewidth=1)
+
+
+def bars(shown: Sequence[Bar], label: str) -> str:
+    """Stretches of time, a line for each name in order of appearance.
+
+    :param label: of the axis, with its unit.
+    """
+    names = list(dict.fromkeys(bar.name for bar in shown))
+    box = Box(min(7.6 * max(map(len, names)) + 10, NARROW / 2), 2, 0, LINE * len(names))
+
+    def paint(canvas: Canvas) -> None:
+        ax = axes(canvas, Box(box.left, box.top, NARROW - box.left - 14, box.height))
+        for bar in shown:
+            ax.barh(
+                names.index(bar.name),
+                bar.end - bar.start,
+                0.6,
+                bar.start,
+                facecolor=PALETTE[0] if bar.filled else "none",
+                edgecolor=PALETTE[0],
+                linewidth=1.5,
+            )
+        ax.set_ylim(len(names) - 0.5, -0.5)
+        ax.set_yticks(range(len(names)), names)
+        ax.tick_params(axis="y", length=0)
+        ax.spines["left"].set_visible(False)
+        scale(ax, "x", [0, max(bar.end for bar in shown)])
+        ax.set_xlim(0, max(bar.end for bar in shown) * 1.01)
+        ax.set_xlabel(label)
+        ax.grid(axis="x")
+
+    return draw(NARROW, box.top + box.height + 2.5 * LINE, paint)
 
 
 def _columns(names: Sequence[str], left: float) -> tuple[int, float]:

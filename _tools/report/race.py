@@ -4,8 +4,8 @@ import configparser
 import contextlib
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -60,6 +60,21 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """Requests of one task that follow each other, none of another task in between.
+
+    :param start: of the first, in ms since the epoch.
+    :param end: of the one that ended last.
+    """
+
+    task: str
+    warmup: bool
+    start: float
+    end: float
+    requests: int = 1
+
+
+@dataclass(frozen=True)
 class Race:
     """A race of this track.
 
@@ -70,6 +85,7 @@ class Race:
     :param target: version, JVM, cores and heap of each node of the target.
     :param index: documents, segments and store size of the index.
     :param local: whether load driver and target ran on one machine; None when that is not recorded.
+    :param schedule: when requests of each task, whichever, were under way, in order of time.
     """
 
     document: dict[str, Any]
@@ -79,6 +95,7 @@ class Race:
     target: list[dict[str, Any]] = field(default_factory=list)
     index: dict[str, Any] = field(default_factory=dict)
     local: bool | None = None
+    schedule: list[Stretch] = field(default_factory=list)
 
     @property
     def id(self) -> str:
@@ -201,6 +218,10 @@ def _read(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
         ]
         query = {"query": {"bool": {"filter": filters}}}
         hits = [h["_source"] for h in helpers.scan(store, index="rally-metrics-*", query=query)]
+        filters = [{"term": {"race-id": document["race-id"]}}, {"term": {"name": "processing_time"}}]
+        query = {"query": {"bool": {"filter": filters}}}
+        keys = ["task", "sample-type", "@timestamp", "value"]
+        requests = [h["_source"] for h in helpers.scan(store, index="rally-metrics-*", query=query, _source=keys)]
     if not hits:
         raise ReportError(f"race [{document['race-id']}] has no samples of this track, or was not finished")
     check: dict[str, Any] = next((hit["meta"] for hit in hits if hit["operation-type"] in CHECKS), {})
@@ -222,4 +243,19 @@ def _read(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
         json.loads(check.get("target", "[]")),
         {k: check[k] for k in ("docs", "segments", "store_bytes") if k in check},
         check.get("local"),
+        stretches(requests),
     )
+
+
+def stretches(requests: Iterable[dict[str, Any]]) -> list[Stretch]:
+    """Joins requests, documents ``processing_time`` of the metrics store, to stretches of one task."""
+    found: list[Stretch] = []
+    for request in sorted(requests, key=lambda r: r["@timestamp"]):
+        start, warmup = request["@timestamp"], request["sample-type"] == "warmup"
+        one = Stretch(request["task"], warmup, start, start + request["value"])
+        last = found[-1] if found else one
+        if found and (last.task, last.warmup) == (one.task, one.warmup):
+            found[-1] = replace(last, end=max(last.end, one.end), requests=last.requests + 1)
+        else:
+            found.append(one)
+    return found

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import compare, decomp, frontier, ingest_decomp, limits, noise, page, profile
+from . import compare, decomp, frontier, ingest_decomp, limits, noise, page, profile, schedule
 from .race import Race, ReportError, connect, load, load_all
 from .section import Section, Sheet
 from .text import setting
@@ -48,7 +48,7 @@ def write_report(ini: Path, race_id: str, folder: Path) -> None:
     explained = explained_by(race)
     out = folder / race.id
     out.mkdir(parents=True, exist_ok=True)
-    sections = [*explained.sections(race), limits.section(race)]
+    sections = [*explained.sections(race), *schedule.sections(race), limits.section(race)]
     text = markdown(race, sections)
     (out / "report.md").write_text(text)
     (out / "report.html").write_text(page.html(f"Race {race.id}", facts_of(race), sections, source_of(race)))

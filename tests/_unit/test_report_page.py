@@ -50,6 +50,7 @@ DRAWINGS = {
     "stack": lambda: plots.stack([plots.Part("a<b", 90, 0.9), plots.Part("rest", 10, 0.1)], plots.Part("all", 100, 1)),
     "timeline": lambda: plots.timeline(*timeline(race().samples, ["serial", "msearch"], list(MS)), "wall ms"),
     "frontier": lambda: scatter.frontier(FRONT, "wall ms", 0.01),
+    "bars": lambda: plots.bars([plots.Bar("a<b", 0, 0.001, False), plots.Bar("c", 9, 70, True)], "s"),
 }
 
 

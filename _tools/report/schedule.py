@@ -1,0 +1,44 @@
+"""When each task of a race ran: all of them on one time line, with what Rally itself took in between."""
+
+from collections.abc import Iterable
+
+from . import plots
+from .race import Race
+from .section import Figure, Section
+from .text import number, percent, table
+
+CAPTION = "When each task was at work: filled where it was measured, outlined for warm-up."
+
+
+def sections(race: Race) -> list[Section]:
+    """One section, or none for a race whose requests are not recorded."""
+    if not race.schedule:
+        return []
+    first, last = race.schedule[0].start, max(s.end for s in race.schedule)
+    whole = last - first
+    rows, bars = [], []
+    for task in dict.fromkeys(s.task for s in race.schedule):
+        own = [s for s in race.schedule if s.task == task]
+        ran = covered((s.start, s.end) for s in own)
+        counts = (f"{sum(s.requests for s in own if s.warmup is w):,}" for w in (False, True))
+        rows.append([task, number((own[0].start - first) / 1000), number(ran / 1000), percent(ran / whole), *counts])
+        bars += [plots.Bar(task, (s.start - first) / 1000, (s.end - first) / 1000, not s.warmup) for s in own]
+    idle = whole - covered((s.start, s.end) for s in race.schedule)
+    text = table(["task", "began after s", "ran s", "share", "requests", "warm-up requests"], rows)
+    text += (
+        f"\nOf {number(whole / 1000)} s from the first request to the end of the last, no task was at work for "
+        f"{number(idle / 1000)} s ({percent(idle / whole)}): Rally's pauses between tasks. What a runner does besides "
+        "its requests counts as work.\n"
+    )
+    return [
+        Section("All tasks on one time line", text, [Figure(plots.bars(bars, "s after the first request"), CAPTION)])
+    ]
+
+
+def covered(spans: Iterable[tuple[float, float]]) -> float:
+    """Length of the union of spans."""
+    total, reached = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return total

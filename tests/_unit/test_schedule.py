@@ -1,0 +1,57 @@
+"""When each task of a race ran."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from _tools.report import schedule
+from _tools.report.race import Race, Stretch, stretches
+
+
+def request(task, at, ms, kind="normal"):
+    return {"task": task, "@timestamp": at, "value": ms, "sample-type": kind}
+
+
+def race(*requests):
+    return Race({"race-id": "x"}, [], {}, schedule=stretches(requests))
+
+
+def test_requests_of_a_task_are_joined_until_another_begins():
+    requests = [
+        request("b", 90, 5),
+        request("a", 0, 10, "warmup"),
+        request("a", 20, 30),
+        request("a", 30, 5),
+        request("a", 99, 1),
+    ]
+    assert stretches(requests) == [
+        Stretch("a", True, 0, 10),
+        Stretch("a", False, 20, 50, 2),
+        Stretch("b", False, 90, 95),
+        Stretch("a", False, 99, 100),
+    ]
+
+
+def test_section_tells_when_each_task_ran_and_what_is_left():
+    (section,) = schedule.sections(
+        race(request("load", 0, 2000), request("ask", 6000, 1000, "warmup"), request("ask", 7000, 3000))
+    )
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in section.text.splitlines() if line.startswith("|")
+    ]
+    assert rows[2:] == [["load", "0", "2.00", "20.0 %", "1", "0"], ["ask", "6.00", "4.00", "40.0 %", "1", "1"]]
+    assert (
+        "Of 10.0 s from the first request to the end of the last, no task was at work for 4.00 s (40.0 %)"
+        in section.text
+    )
+    assert len(section.figures) == 1
+
+
+def test_a_race_without_requests_has_no_section():
+    assert schedule.sections(race()) == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), max_size=20))
+def test_what_is_covered_is_counted_once(spans):
+    units = {unit for start, length in spans for unit in range(start, start + length)}
+    assert schedule.covered((start, start + length) for start, length in spans) == pytest.approx(len(units))
