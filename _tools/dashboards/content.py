@@ -33,6 +33,10 @@ def documents(label: str, field: str, per_second: bool = False) -> Metric:
     return Metric(label, "sum", field, decimals=0, per_second=per_second)
 
 
+def figure(title: str, description: str, where: dict[str, str], metric: Metric) -> Panel:
+    return Panel("figure", title, description, where, (Layer((metric,)),), width=12, height=6)
+
+
 SAMPLES = Metric("Samples", "count", decimals=0)
 AVERAGE = Metric("Average", "average", "value", unit="ms")
 MEDIAN = percentile(50, label="Median")
@@ -49,41 +53,29 @@ RACE_LIVE = Dashboard(
     METRICS,
     CONTROLS,
     (
-        Panel(
-            "figure",
+        figure(
             "Samples",
             "Measured requests without warm-up. A coverage of query-decomp (30 searches) counts as one.",
             SERVICE_TIME,
-            (Layer((SAMPLES,)),),
-            width=12,
-            height=6,
+            SAMPLES,
         ),
-        Panel(
-            "figure",
+        figure(
             "99th percentile of service time",
             "99 of 100 requests took at most this long. Choose a task: over several tasks the figure says little.",
             SERVICE_TIME,
-            (Layer((percentile(99, label="99th percentile of service time"),)),),
-            width=12,
-            height=6,
+            percentile(99, label="99th percentile of service time"),
         ),
-        Panel(
-            "figure",
+        figure(
             "Acknowledged documents",
             "Documents that bulk requests reported as indexed, warm-up left out.",
             SERVICE_TIME,
-            (Layer((ACKNOWLEDGED,)),),
-            width=12,
-            height=6,
+            ACKNOWLEDGED,
         ),
-        Panel(
-            "figure",
+        figure(
             "Errors",
             "Documents that bulk requests reported as failed, and questions that were not answered or answered wrong.",
             REQUEST,
-            (Layer((ERRORS,)),),
-            width=12,
-            height=6,
+            ERRORS,
         ),
         Panel(
             "chart",
