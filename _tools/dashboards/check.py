@@ -76,8 +76,7 @@ def field_problems(objects: list[dict[str, Any]], fields: dict[str, dict[str, An
     for layer in layers(objects):
         for column in layer.columns.values():
             if column["sourceField"] != RECORDS:
-                types = TYPES["number" if column["operationType"] == "count" else column["dataType"]]
-                found += _field(layer.indices, column["sourceField"], types, fields)
+                found += _field(layer.indices, column["sourceField"], TYPES[column["dataType"]], fields)
         for field, _ in clauses(layer.kql):
             found += _field(layer.indices, field, TYPES["string"] | TYPES["boolean"], fields)
         for field in filtered[layer.dashboard]:
@@ -91,9 +90,9 @@ def _field(indices: str, name: str, types: set[str], fields: dict[str, dict[str,
         return [f"{indices} has no field [{name}]"]
     if not set(caps) <= types:
         return [f"field [{name}] of {indices} is {' and '.join(sorted(caps))}, not {' or '.join(sorted(types))}"]
-    return (
-        [] if all(c["aggregatable"] for c in caps.values()) else [f"field [{name}] of {indices} cannot be aggregated"]
-    )
+    if not all(c["aggregatable"] for c in caps.values()):
+        return [f"field [{name}] of {indices} cannot be aggregated"]
+    return []
 
 
 def _objects(objects: list[dict[str, Any]]) -> Iterator[str]:
@@ -175,6 +174,8 @@ def _references(dashboard: dict[str, Any], objects: list[dict[str, Any]]) -> Ite
     yield from _repeated("reference", names)
     if set(names) != needed:
         yield f"references {sorted(set(names) ^ needed)}"
+    if len({r["id"] for r in dashboard["references"]}) > 1:
+        yield "panels and controls of several data views: a control would filter what does not have its field"
     views = {o["id"] for o in objects if o["type"] == "index-pattern"}
     for r in dashboard["references"]:
         if r["type"] != "index-pattern" or r["id"] not in views:
@@ -233,9 +234,7 @@ def _panel(panel: dict[str, Any]) -> Iterator[str]:
     else:
         shown = [visualization]
     columns = state["datasourceStates"]["formBased"]["layers"]
-    if [s["layerId"] for s in shown] != list(dict.fromkeys(s["layerId"] for s in shown)) or {
-        s["layerId"] for s in shown
-    } != set(columns):
+    if sorted(s["layerId"] for s in shown) != sorted(columns):
         yield "layers drawn are not the layers asked for"
         return
     yield from _repeated("column", [id for layer in columns.values() for id in layer["columns"]])

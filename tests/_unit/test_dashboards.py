@@ -75,6 +75,7 @@ MUTATIONS = {
         {"type": "index-pattern", "name": "panel_x:indexpattern-datasource-layer-x", "id": o[0]["id"]}
     ),
     "a reference to what is not there": lambda o: set_in(dashboard(o)["references"][-1], "id", "elsewhere"),
+    "a control of the other data view": lambda o: set_in(dashboard(o)["references"][-1], "id", o[1]["id"]),
     "a panel's own reference missing": lambda o: panel(o, CHART)["embeddableConfig"]["attributes"]["references"].pop(),
     "a panel's own reference elsewhere": lambda o: set_in(
         panel(o, CHART)["embeddableConfig"]["attributes"]["references"][0], "id", o[1]["id"]
