@@ -46,6 +46,7 @@ class Cluster:
     :param pids: one per node, with the time each process was created, so that no other process is taken for it.
     :param client_options_file: client options as Rally reads them, with certificate, user and password; empty without
         security.
+    :param product: what the version is one of.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Cluster:
     http_ports: list[int] = field(default_factory=list)
     pids: list[tuple[int, float]] = field(default_factory=list)
     client_options_file: str = ""
+    product: str = "Elasticsearch"
 
     @property
     def hosts(self) -> list[str]:
@@ -169,8 +171,8 @@ class Launcher:
         home = install(version, self.root, self.downloads)
         if self.run_as and not _can_read(home / "lib", self.run_as):
             _open_to_all(home)
-        http_ports = [_free_port(port + i, port_is_fixed) for i in range(nodes)]
-        transport_ports = [_free_port(0) for _ in range(nodes)]
+        http_ports = [free_port(port + i, port_is_fixed) for i in range(nodes)]
+        transport_ports = [free_port(0) for _ in range(nodes)]
         secure = security.create(self.root, name, HOST) if secured else None
         cluster = Cluster(name, version, http_ports)
         if secure:
@@ -193,8 +195,7 @@ class Launcher:
                 }
                 node = self._prepare_node(home, f"{name}-{i + 1}", common | own | (settings or {}), data, secure)
                 processes.append(self._spawn(home, node, heap, outlive))
-                cluster.pids.append((processes[-1].pid, psutil.Process(processes[-1].pid).create_time()))
-                self.state_file(name).write_text(json.dumps(asdict(cluster)))
+                self.keep(cluster, processes[-1])
             self._wait_until_ready(cluster, processes)
         except BaseException:
             self.stop(name)
@@ -243,7 +244,7 @@ class Launcher:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=None if outlive else _end_with_parent,
+                preexec_fn=None if outlive else end_with_parent,
                 **self.run_as,
             )
 
@@ -272,6 +273,11 @@ class Launcher:
         text = (self.root / node / "logs" / "stdout.log").read_text(errors="replace")
         told = [line for line in text.splitlines() if not line.startswith("\tat ")]  # less the stack traces
         return "\n".join(told[-lines:])
+
+    def keep(self, cluster: Cluster, process: subprocess.Popen) -> None:
+        """Notes that a process belongs to a cluster, so that :meth:`stop` ends it."""
+        cluster.pids.append((process.pid, psutil.Process(process.pid).create_time()))
+        self.state_file(cluster.name).write_text(json.dumps(asdict(cluster)))
 
     def stop(self, name: str) -> bool:
         """Stops the cluster of that name, its own processes only; says whether there was something to stop."""
@@ -317,7 +323,11 @@ def give_to(folder: Path, run_as: dict[str, Any]) -> None:
         os.chown(path, run_as["user"], run_as["group"], follow_symlinks=False)
 
 
-def _free_port(wanted: int, fixed: bool = False) -> int:
+def free_port(wanted: int, fixed: bool = False) -> int:
+    """The wanted port if it is free, otherwise another one.
+
+    :raises NodeError: when the port is ``fixed`` and taken.
+    """
     with socket.socket() as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -329,7 +339,7 @@ def _free_port(wanted: int, fixed: bool = False) -> int:
         return s.getsockname()[1]
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Has the kernel end this child when its parent is gone, even by SIGKILL (Linux only)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)

@@ -104,7 +104,7 @@ def start_store(launcher: Launcher, outlive: bool) -> Cluster:
 def where(name: str, running: Cluster) -> str:
     """Says at which hosts a cluster is, and how it lets clients in."""
     options = running.client_options_file
-    at = f"the {name} is Elasticsearch {running.version} at {', '.join(running.hosts)}"
+    at = f"the {name} is {running.product} {running.version} at {', '.join(running.hosts)}"
     return f"{at}, TLS, client options in {options}" if options else at
 
 
