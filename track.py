@@ -16,6 +16,12 @@ from .cluster_metrics.frontier import (
 from .cluster_metrics.index import CheckIndex, CheckIndexParams, CheckTarget, DeleteOwnIndex
 from .cluster_metrics.ingest_decomp import IngestDecompParams, IngestDecompRunner
 from .cluster_metrics.profile import ProfileParams, ProfileRunner
+from .cluster_metrics.sketch import (
+    FloorIngestParams,
+    FloorIngestRunner,
+    FloorQuestionsParams,
+    FloorQuestionsRunner,
+)
 from .cluster_metrics.stored_fields import CheckEsql, CheckTextParams, StoredFieldsParams, StoredFieldsRunner
 
 
@@ -37,6 +43,8 @@ def register(registry):
     registry.register_runner("esql-stored-fields", StoredFieldsRunner(), async_runner=True)
     registry.register_runner("esql-profile", StoredFieldsRunner(), async_runner=True)
     registry.register_runner("ingest-decomp", IngestDecompRunner(), async_runner=True)
+    registry.register_runner("sketch-ingest", FloorIngestRunner(), async_runner=True)
+    registry.register_runner("sketch-questions", FloorQuestionsRunner(), async_runner=True)
 
     registry.register_param_source("check-index-params", CheckIndexParams)
     registry.register_param_source("query-cell-params", CellParams)
@@ -48,3 +56,5 @@ def register(registry):
     registry.register_param_source("check-text-params", CheckTextParams)
     registry.register_param_source("stored-fields-params", StoredFieldsParams)
     registry.register_param_source("ingest-decomp-params", IngestDecompParams)
+    registry.register_param_source("sketch-ingest-params", FloorIngestParams)
+    registry.register_param_source("sketch-questions-params", FloorQuestionsParams)

@@ -23,6 +23,8 @@ PLANS = (
     "frontier",
     "esql-stored-fields",
     "ingest-decomp",
+    "sketch-ingest",
+    "sketch-questions",
 )
 """Operation types of tasks whose runner walks a plan in rounds."""
 
@@ -55,7 +57,10 @@ class Experiment(loader.TrackProcessor):
                     task.operation.params["parameters"] = values
                 if task.operation.type in PLANS:
                     task.iterations = values["rounds"]
-                    task.operation.params["warmup-iterations"] = task.warmup_iterations
+                    task.operation.params |= {
+                        "warmup-iterations": task.warmup_iterations,
+                        "iterations": task.iterations,
+                    }
 
     def on_prepare_track(self, track: Any, data_root_dir: str) -> Iterator[tuple[Callable, dict]]:
         challenge = track.selected_challenge_or_default

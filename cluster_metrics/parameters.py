@@ -1,5 +1,6 @@
 """The track parameters: what each means and what it may be. Their defaults stand in ``track.json``."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,8 @@ class Parameter:
     :param high: greatest value of a number.
     :param choices: the values a text (or each item of a list) may have.
     :param many: whether the value is a list of choices, or of numbers, without repetition (one alone may be given).
+    :param pattern: regular expression of a text of that ``form``.
+    :param form: what a text looks like, in words.
     """
 
     name: str
@@ -35,6 +38,8 @@ class Parameter:
     high: int = 0
     choices: tuple[str, ...] = ()
     many: bool = False
+    pattern: str = ""
+    form: str = ""
 
     @property
     def allowed(self) -> str:
@@ -43,6 +48,8 @@ class Parameter:
             return f"a list of {', '.join(self.choices) or f'integers from {self.low:,} to {self.high:,}'}"
         if self.choices:
             return " or ".join(self.choices)
+        if self.pattern:
+            return self.form
         if not self.high:
             return "true or false"
         return f"an integer from {self.low:,} to {self.high:,}"
@@ -60,6 +67,9 @@ class Parameter:
                 return values
         elif self.choices:
             if value in self.choices:
+                return value
+        elif self.pattern:
+            if isinstance(value, str) and re.fullmatch(self.pattern, value):
                 return value
         elif not self.high:
             if isinstance(value, bool):
@@ -166,6 +176,13 @@ PARAMETERS = {
             "Rows that each cell of ingest-decomp ingests in each round; at most those of an epoch.",
             1,
             10_000_000,
+        ),
+        Parameter(
+            "sketch_server",
+            "",
+            "The sketch server of sketch-floor; `make race` starts one unless this is set.",
+            pattern=r"[\w.-]+:\d{1,5}",
+            form="host:port",
         ),
     )
 }

@@ -26,6 +26,7 @@ from ..elasticsearch.nodes import Cluster, Launcher, NodeError
 from ..report.noise import LEAST_RACES
 from ..report.race import ReportError
 from ..report.write import write_comparison, write_noise, write_report
+from ..sketch_server import launch as sketch_server
 from . import rally
 from .delay import delayed
 from .offline import prepare as prepare_offline
@@ -33,6 +34,7 @@ from .rally import RaceError, Store, StoreOf
 
 TARGET, STORE = "target", "metrics-store"
 TARGET_PORT, STORE_PORT = 9200, 9209
+SKETCH_CHALLENGE = "sketch-floor"
 NOISE = rally.WORK / "noise.json"
 """Where the noise floors of ``make aa`` are kept."""
 
@@ -140,11 +142,7 @@ def target_hosts(launcher: Launcher) -> Iterator[tuple[str, str]]:
     with cluster(launcher, TARGET, start_target) as target:
         if (wanted := variable("ES_VERSION", target.version)) != target.version:
             raise RaceError(f"ES_VERSION is [{wanted}] but a target {target.version} is up; run 'make down' first")
-        delay = checked("DELAY_MS", "0", r"\d{1,4}(\.\d+)?", "milliseconds from 0 to 9999")
-        with contextlib.ExitStack() as relays:
-            hosts = ",".join(
-                relays.enter_context(delayed(host, float(delay))) if float(delay) else host for host in target.hosts
-            )
+        with distant(target.hosts) as hosts:
             yield hosts, variable("CLIENT_OPTIONS", target.client_options_file)
 
 
@@ -154,6 +152,25 @@ def named_store() -> Store | StoreOf | None:
     if url and ini:
         raise RaceError("STORE and INI both name a metrics store; set one of them")
     return Store(url) if url else StoreOf(Path(ini).expanduser()) if ini else None
+
+
+@contextlib.contextmanager
+def distant(hosts: list[str]) -> Iterator[str]:
+    """Hosts, with commas between, as far away as DELAY_MS says."""
+    delay = float(checked("DELAY_MS", "0", r"\d{1,4}(\.\d+)?", "milliseconds from 0 to 9999"))
+    with contextlib.ExitStack() as relays:
+        yield ",".join(relays.enter_context(delayed(host, delay)) if delay else host for host in hosts)
+
+
+@contextlib.contextmanager
+def track_params(launcher: Launcher) -> Iterator[str]:
+    """The track parameters. For the challenge that needs the sketch server one is started, unless they name another."""
+    params = opts.to_dict(variable("PARAMS"))
+    if variable("CHALLENGE") != SKETCH_CHALLENGE or "sketch_server" in params:
+        yield variable("PARAMS")
+        return
+    with cluster(launcher, sketch_server.NAME, sketch_server.start) as server, distant(server.hosts) as host:
+        yield json.dumps(params | {"sketch_server": host})
 
 
 @contextlib.contextmanager
@@ -209,7 +226,7 @@ def prepare() -> Launcher:
     return Launcher(rally.WORK, rally.DOWNLOADS)
 
 
-def command(hosts: str, client_options: str, race_id: str) -> list[str]:
+def command(hosts: str, client_options: str, params: str, race_id: str) -> list[str]:
     """The command line of the race that the variables describe."""
     line = rally.esrally(
         "race",
@@ -220,7 +237,7 @@ def command(hosts: str, client_options: str, race_id: str) -> list[str]:
         f"--race-id={race_id}",
         "--offline",
     )
-    if params := variable("PARAMS"):
+    if params:
         line.append(f"--track-params={params}")
     if client_options:
         line.append(f"--client-options={client_options}")
@@ -235,10 +252,14 @@ def command(hosts: str, client_options: str, race_id: str) -> list[str]:
 def race() -> int:
     race_id = variable("RACE_ID", str(uuid.uuid4()))
     launcher = prepare()
-    with metrics_store(launcher) as store, target_hosts(launcher) as (hosts, client_options):
+    with (
+        metrics_store(launcher) as store,
+        target_hosts(launcher) as (hosts, client_options),
+        track_params(launcher) as params,
+    ):
         check_target(hosts, client_options)
         rally.write_configuration(store)
-        if code := rally.run(command(hosts, client_options, race_id)):
+        if code := rally.run(command(hosts, client_options, params, race_id)):
             return code
         write_report(rally.INI, race_id, rally.WORK / "reports")
     return 0
@@ -254,13 +275,17 @@ def aa() -> int:
     name = variable("RACE_ID", f"aa-{uuid.uuid4().hex[:8]}")
     race_ids = [f"{name}-{number}" for number in range(1, int(races) + 1)]
     launcher = prepare()
-    with metrics_store(launcher) as store, target_hosts(launcher) as (hosts, client_options):
+    with (
+        metrics_store(launcher) as store,
+        target_hosts(launcher) as (hosts, client_options),
+        track_params(launcher) as params,
+    ):
         check_target(hosts, client_options)
         rally.write_configuration(store)
         for race_id in race_ids:
             rally.check_no_other_rally()
             print(f"race {race_id}, of {races} of one configuration", flush=True)
-            if code := rally.run(command(hosts, client_options, race_id)):
+            if code := rally.run(command(hosts, client_options, params, race_id)):
                 return code
         write_noise(rally.INI, race_ids, NOISE)
     return 0
@@ -306,16 +331,19 @@ def offline() -> int:
 
 def up() -> int:
     launcher = Launcher(rally.WORK, rally.DOWNLOADS)
-    for name, start in ((TARGET, start_target), (STORE, start_store)):
-        running = launcher.running(name) or start(launcher, True)
-        print(where(name, running), flush=True)
-    rally.write_configuration(store_of(running))  # of the store, the last
+    wanted = {TARGET: start_target, STORE: start_store}
+    if variable("SKETCH") not in ("", "0"):
+        wanted[sketch_server.NAME] = sketch_server.start
+    running = {name: launcher.running(name) or start(launcher, True) for name, start in wanted.items()}
+    for name, started in running.items():
+        print(where(name, started), flush=True)
+    rally.write_configuration(store_of(running[STORE]))
     return 0
 
 
 def down() -> int:
     launcher = Launcher(rally.WORK, rally.DOWNLOADS)
-    for name in (TARGET, STORE):
+    for name in (TARGET, STORE, sketch_server.NAME):
         print(f"the {name} is stopped" if launcher.stop(name) else f"the {name} was not running", flush=True)
     return 0
 
