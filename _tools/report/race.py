@@ -31,6 +31,9 @@ KINDS = (
     "esql-profiled",
     "ingest-decomp",
     "ingest-cell",
+    "sketch-ingest",
+    "ingested-rows",
+    "sketch-questions",
 )
 """Operation types whose samples are read."""
 MOST_RACES = 1000

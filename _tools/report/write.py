@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import compare, decomp, frontier, ingest_decomp, limits, noise, page, profile, schedule
+from . import compare, decomp, frontier, ingest_decomp, limits, noise, page, profile, schedule, sketch
 from .race import Race, ReportError, connect, load, load_all
 from .section import Section, Sheet
 from .text import setting
@@ -18,6 +18,7 @@ EXPLAINED_BY = {
     "query-profile": profile,
     "query-frontier": frontier,
     "ingest-decomp": ingest_decomp,
+    "sketch-floor": sketch,
 }
 """The report module of each challenge. It offers ``sections(race)`` and ``sheets(race)`` for the report, and ``PLAN``,
 a :class:`.cells.Plan`, which says what of its samples ``make compare`` and ``make aa`` hold against each other."""
