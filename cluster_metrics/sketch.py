@@ -194,7 +194,7 @@ class FloorIngestRunner:
     Each way goes to the metrics store as a ``service_time`` document of its own (``operation-type: ingested-rows``)
     with ``round``, ``rows``, ``requests``, ``retries``, ``bytes_out``, ``bytes_in`` (bodies), ``encode_ms``,
     ``send_ms`` (from sending to the end of the response), ``parse_ms`` (decoding the response), ``wall_ms`` (their
-    sum), ``client_ms`` (CPU time of this process meanwhile) and, of Elasticsearch, ``took_ms``, ``index_ms``,
+    sum), ``client_cpu_ms`` (CPU time of this process meanwhile) and, of Elasticsearch, ``took_ms``, ``index_ms``,
     ``refresh_ms``, ``merge_ms`` (growth of the index's own statistics) and ``settle_ms`` (a refresh and waiting for
     merges, afterwards, so that they do not burden the next). All times are sums over the requests; making the rows that
     a client would hold anyway is in none of them.
@@ -263,7 +263,7 @@ class FloorIngestRunner:
             "send_ms": counts.send_ms,
             "parse_ms": counts.parse_ms,
             "wall_ms": wall_ms,
-            "client_ms": 1000 * client_s,
+            "client_cpu_ms": 1000 * client_s,
             "success": True,
             "dependent_timing": {
                 "operation": name,

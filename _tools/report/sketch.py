@@ -4,19 +4,29 @@ import numpy as np
 
 from cluster_metrics.sketch import ASKS, BEST, INGESTS
 
-from . import plots
-from .cells import matrix, rounds_by_cell
-from .race import Race, Sample
+from . import plots, stability
+from .cells import COVERAGE, Plan, Rounds, matrix
+from .race import Race
 from .section import Figure, Section, Sheet
 from .stats import Samples, median, paired_ratio
 from .text import interval, number, percent, started, table
 
 FULL, FILTERED, ROWS, FLOOR = "elasticsearch-full", "elasticsearch-filtered", "sketch-rows", "sketch-columns"
 ROWS_ITEMS, FLOOR_ITEMS, FLOOR_BEST = "sketch-rows-items", "sketch-columns-items", "sketch-best"
+PLAN = Plan(
+    "ingested-rows",
+    {
+        "wall_ms": "encoding, sending, waiting and decoding for the rows of a round, ms",
+        "client_cpu_ms": "CPU time of the client for them, ms",
+        "took_ms": "`took` for them, ms",
+    },
+    FULL,
+)
 SEED = {"floor": "about 10", "wire": "10 to 20", "response": "5 to 10", "work": "15 to 20", "whole": "76.9"}
 """Seed 000, section 3, on 8 cores: ms per 1,000 rows, of which only the first and the last were measured."""
+BASE = "D_td-serial"
 QUESTIONS = {
-    "D_td-serial": "Elasticsearch, a search per node (production)",
+    BASE: "Elasticsearch, a search per node (production)",
     "D_td-msearch": "Elasticsearch, one msearch",
     **{name: f"sketch server, {text}" for name, text in ASKS.items()},
 }
@@ -31,7 +41,7 @@ COLUMNS = (
     "encode_ms",
     "send_ms",
     "parse_ms",
-    "client_ms",
+    "client_cpu_ms",
     "took_ms",
     "index_ms",
     "refresh_ms",
@@ -39,23 +49,24 @@ COLUMNS = (
     "settle_ms",
 )
 """Columns of ``es_profile_sketch_floor.csv`` after the start (UTC) and the way: the metadata of each sample."""
-By = dict[str, dict[int, Sample]]
+By = dict[str, Rounds]
 
 
 def sections(race: Race) -> list[Section]:
     """The sections of the report; none without a round in which every way succeeded."""
-    by = rounds_by_cell(race)
-    parts = []
-    if set(INGESTS) <= set(by) and matrix(by, list(INGESTS)).size:
+    by, parts = PLAN.cells(race), []
+    if set(INGESTS) <= set(by) and matrix(by, list(INGESTS), "rows").size:
         parts = [
             Section("From the floor to Elasticsearch", _gap(by), [_figure(by)]),
             Section("The steps measured elsewhere", _elsewhere(by)),
             Section("Elasticsearch at its best", _best(by)),
             Section("Every way to hand in the rows", _ways(by)),
         ]
-    asked = [name for name in QUESTIONS if name in by]
-    if asked and matrix(by, asked).size:
-        parts.append(Section("The production question", _questions(by, asked)))
+    answered = Plan("coverage", COVERAGE, BASE).cells(race)
+    if set(QUESTIONS) <= set(answered) and matrix(answered, list(QUESTIONS), "wall_ms").size:
+        parts.append(Section("The production question", _questions(answered)))
+    if trust := stability.text(race, PLAN):
+        parts.append(Section("How far to trust this", trust))
     return parts
 
 
@@ -177,7 +188,7 @@ def _ways(by: By) -> str:
     for name, ingest in INGESTS.items():
         wall = median(per_thousand(by, name))
         row = [name, ingest.text, wall.n, number(1e6 / wall.value), number(wall.value), interval(wall)]
-        for key in ("encode_ms", "send_ms", "parse_ms", "client_ms", "took_ms", "settle_ms"):
+        for key in ("encode_ms", "send_ms", "parse_ms", "client_cpu_ms", "took_ms", "settle_ms"):
             has = ingest.elasticsearch or key not in ("took_ms", "settle_ms")
             row.append(number(median(per_thousand(by, name, key)).value) if has else "–")
         row += [number(median(per_thousand(by, name, key)).value / 1000) for key in ("bytes_out", "bytes_in")]
@@ -201,17 +212,17 @@ def _ways(by: By) -> str:
     )
 
 
-def _questions(by: By, asked: list[str]) -> str:
-    walls = dict(zip(asked, matrix(by, asked)))
+def _questions(by: By) -> str:
+    walls = dict(zip(QUESTIONS, matrix(by, list(QUESTIONS), "wall_ms")))
     rows = []
     for name, values in walls.items():
-        wall, faster = median(values), paired_ratio(values, walls[asked[0]])
+        wall, faster = median(values), paired_ratio(values, walls[BASE])
         error = max(s.meta["max_percentile_error"] for s in by[name].values())
         row = [name, QUESTIONS[name], wall.n, number(wall.value), interval(wall)]
         rows.append([*row, f"{number(faster.value)} ×", interval(faster), f"{100 * error:.2g} %"])
     head = ["way", "what it is", "n", "wall ms", "95 % interval", "times as fast", "95 % interval", "greatest error"]
     return (
-        f"Count, sum and percentiles of every node in one epoch; times as fast as {asked[0]}, within each round. The "
+        f"Count, sum and percentiles of every node in one epoch; times as fast as {BASE}, within each round. The "
         "error is the greatest relative one of p50 and p90, over all nodes, fields and rounds. Counts were exact, sums "
         "to 1e-6, p0 and p100 to a 32-bit float.\n\n" + table(head, rows)
     )
