@@ -238,7 +238,7 @@ class FloorIngestRunner:
         counts = BulkCounts()
         encode_s = client_s = 0.0
         absolute_time, started = time.time(), time.perf_counter()
-        for held, rows in _batches(ingest, params):
+        for held, rows in batches(ingest, params):
             client, clock = time.process_time(), time.perf_counter()
             body = held if ingest.encoded else encode(ingest, held)
             encode_s += time.perf_counter() - clock
@@ -305,7 +305,7 @@ class FloorIngestRunner:
         return "sketch-ingest"
 
 
-def _batches(ingest: Ingest, params: dict[str, Any]) -> Iterator[tuple[Any, int]]:
+def batches(ingest: Ingest, params: dict[str, Any]) -> Iterator[tuple[Any, int]]:
     """Of each request what the client holds before the clock runs, and the number of its rows.
 
     It holds the body where that is encoded before, otherwise rows or columns in memory; reading these from the corpus

@@ -1,0 +1,218 @@
+"""The challenge sketch-floor: its rounds, its bodies, its checks and its report. The race is in tests/_race."""
+
+import asyncio
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from esrally import exceptions
+
+from _tools.report import sketch as explained
+from _tools.report.race import Race, Sample
+from _tools.report.stats import median
+from _tools.report.write import markdown
+from cluster_metrics.corpus import NAME, Corpus, generate_epoch, load_answers
+from cluster_metrics.encoded import generate_encoded
+from cluster_metrics.sketch import (
+    INGESTS,
+    FloorIngestParams,
+    FloorQuestionsParams,
+    Ingest,
+    SketchServer,
+    batches,
+    check_answers,
+    encode,
+)
+
+CORPUS = Corpus(nodes=2, tasks=3, rows_per_epoch=25, epochs=2)
+
+
+@pytest.fixture(scope="module")
+def track(tmp_path_factory):
+    root = tmp_path_factory.mktemp("corpus")
+    documents = []
+    for epoch in (1, 2):
+        path = generate_epoch(CORPUS, epoch, root)
+        generate_encoded(CORPUS, epoch, "json", root)
+        documents.append(SimpleNamespace(meta_data={"epoch": epoch}, document_file=str(path)))
+    corpus = SimpleNamespace(name=NAME, meta_data=vars(CORPUS), documents=documents)
+    return SimpleNamespace(corpora=[corpus], indices=[SimpleNamespace(name=NAME, body={"mappings": {}})])
+
+
+def rounds_of(track, rounds, warmup=2):
+    params = {"seed": 1, "bulk-size": 4, "iterations": rounds, "warmup-iterations": warmup}
+    source = FloorIngestParams(track, params)
+    return [source.params() for _ in range(warmup + rounds)]
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 7, 25])
+def test_all_rounds_together_hand_in_the_corpus_once(track, rounds):
+    counted = [r for r in rounds_of(track, rounds) if r["round"] > 0]
+    for epoch in (1, 2):
+        rows = [i for r in counted for s in r["slices"] if s.epoch == epoch for i in range(s.first, s.first + s.count)]
+        assert rows == list(range(25))
+    assert [r["last"] for r in counted] == [False] * (rounds - 1) + [True]
+
+
+def test_every_round_has_every_way_in_an_order_of_its_own_and_only_two_start_anew(track):
+    found = rounds_of(track, 5)
+    assert all(sorted(r["ways"]) == sorted(INGESTS) for r in found)
+    assert len({tuple(r["ways"]) for r in found}) > 1
+    assert found[3]["ways"] == rounds_of(track, 5)[3]["ways"]
+    assert [r["round"] for r in found if r["fresh"]] == [-1, 1]
+
+
+def test_more_rounds_than_rows_are_refused(track):
+    with pytest.raises(exceptions.TrackConfigError, match=r"\[rounds\] is \[26\]"):
+        rounds_of(track, 26)
+
+
+@pytest.mark.parametrize("name", INGESTS)
+def test_every_way_hands_in_the_same_rows(track, name):
+    ingest = INGESTS[name]
+    lines = []
+    for params in rounds_of(track, 3, warmup=0):
+        for held, count in batches(ingest, params):
+            body = held if ingest.encoded else encode(ingest, held)
+            if ingest.columnar:
+                columns = json.loads(body)
+                rows = [dict(zip(columns, row)) for row in zip(*columns.values(), strict=True)]
+            else:
+                actions, rows = body.splitlines()[0::2], [json.loads(line) for line in body.splitlines()[1::2]]
+                assert {json.loads(a)["index"] == {} for a in actions} == {True}
+            assert len(rows) == count <= (ingest.batch or 4)
+            lines += rows
+    paths = [Path(d.document_file) for d in track.corpora[0].documents]
+    corpus = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+    assert sorted(map(json.dumps, lines)) == sorted(map(json.dumps, corpus))
+
+
+def test_the_steps_differ_in_one_thing_each():
+    def differ(one, other):
+        a, b = INGESTS[one], INGESTS[other]
+        return {key for key in vars(a) if key != "text" and vars(a)[key] != vars(b)[key]}
+
+    assert differ(explained.ROWS, explained.FLOOR) == {"columnar"}
+    assert differ(explained.FULL, explained.FILTERED) == {"items"}
+    assert differ(explained.FILTERED, explained.ROWS) == {"elasticsearch"}
+    assert differ(explained.ROWS_ITEMS, explained.FLOOR_ITEMS) == {"columnar"}
+    assert differ(explained.ROWS_ITEMS, explained.ROWS) == {"items"}
+
+
+def test_naive_bodies_are_dumped_row_by_row():
+    rows = [{"epoch": 1, "cpu": 0.5}, {"epoch": 1, "cpu": 1.5}]
+    assert (
+        encode(Ingest(""), rows)
+        == b'{"index": {}}\n{"epoch": 1, "cpu": 0.5}\n{"index": {}}\n{"epoch": 1, "cpu": 1.5}\n'
+    )
+    assert encode(Ingest("", columnar=True), {"cpu": [0.5, 1.5]}) == b'{"cpu": [0.5, 1.5]}'
+
+
+def right(expected):
+    """The exact answers as the sketch server gives them."""
+    return {
+        node: {
+            field: {
+                "count": exact["count"],
+                "sum": exact["sum"],
+                "percentiles": {p: values[0] for p, values in exact["percentiles"].items()},
+            }
+            for field, exact in fields.items()
+        }
+        for node, fields in expected.items()
+    }
+
+
+def test_right_answers_pass_and_each_wrong_one_is_named(track):
+    expected = load_answers(track.corpora[0].documents[0].document_file)
+    assert check_answers(right(expected), expected) == (0.0, [])
+    for key, value, problem in (("count", 7, "N001: cpu has 7 rows, exact 13"), ("sum", 1.0, "N001: cpu_sum is 1.0")):
+        answers = right(expected)
+        answers["N001"]["cpu"][key] = value
+        assert check_answers(answers, expected)[1][0].startswith(problem)
+    answers = right(expected)
+    answers["N002"]["net"]["percentiles"]["50"] *= 100
+    error, problems = check_answers(answers, expected)
+    assert problems[0].startswith("N002: net p50")
+    missing = {"N001": right(expected)["N001"]}
+    assert check_answers(missing, expected)[1] == ["answers are of 1 nodes, asked was about 2"]
+
+
+def test_questions_ask_both_about_the_same_epoch(track):
+    source = FloorQuestionsParams(track, {"seed": 1, "sketch-server": "x:1", "warmup-iterations": 0})
+    for _ in range(4):
+        params = source.params()
+        assert {name for name, _ in params["asks"]} == set(explained.QUESTIONS)
+        assert {c["epoch"] for _, c in params["asks"] if c} == {params["epoch"]}
+
+
+def test_without_a_server_the_race_ends_with_one_line():
+    async def connect():
+        async with SketchServer("127.0.0.1:1"):
+            pass
+
+    with pytest.raises(exceptions.RallyAssertionError, match=r"sketch server \[127.0.0.1:1\].*make up SKETCH=1"):
+        asyncio.run(connect())
+
+
+COSTS = {
+    "elasticsearch-full": 76.0,
+    "elasticsearch-filtered": 66.0,
+    "sketch-rows-items": 34.0,
+    "sketch-rows": 28.0,
+    "sketch-columns-items": 16.0,
+    "sketch-columns": 10.0,
+    "elasticsearch-best": 8.0,
+    "sketch-best": 2.0,
+}
+
+
+def race(rounds=20, spread=0.05):
+    """A race in which 1,000 rows cost these ms, all ways slowed down alike from round to round."""
+    rng = np.random.default_rng(1)
+    samples = []
+    for r in range(1, rounds + 1):
+        slow = float(np.exp(spread * rng.standard_normal()))
+        for name, ms in COSTS.items():
+            meta = {"round": r, "rows": 500, "wall_ms": ms * slow / 2, "bytes_out": 500, "bytes_in": 500}
+            meta |= {"encode_ms": ms / 20, "send_ms": ms / 4, "parse_ms": ms / 20, "client_cpu_ms": ms / 4}
+            if INGESTS[name].elasticsearch:
+                meta |= {"took_ms": 20.0 * slow, "index_ms": 15.0 * slow, "settle_ms": 1.0}
+            samples.append(Sample("ingested-rows", r, name, ms, meta))
+        for name, ms in (("D_td-serial", 300.0), ("D_td-msearch", 150.0), ("sketch-serial", 30.0), ("sketch-all", 1.0)):
+            samples.append(Sample("coverage", r, name, ms, {"round": r, "wall_ms": ms, "max_percentile_error": 0.01}))
+    return Race({"race-id": "x", "challenge": "sketch-floor"}, samples, {})
+
+
+def test_the_steps_add_up_to_the_whole():
+    steps = {key: values for _, key, values in explained.steps(explained.PLAN.cells(race())) if key}
+    assert sum(steps[key] for key in ("floor", "wire", "response", "work")) == pytest.approx(steps["whole"])
+    exact = explained.steps(explained.PLAN.cells(race(spread=0)))
+    assert {key: median(values).value for _, key, values in exact if key} == pytest.approx(
+        {"floor": 10, "wire": 18, "response": 10, "work": 38, "whole": 76}
+    )
+    indexing, rest, unexplained = (values[0] for text, _, values in exact[6:9])
+    assert (indexing, rest, unexplained) == pytest.approx((30, 10, -2))
+
+
+def test_the_report_shows_the_gap_its_steps_and_the_question():
+    text = markdown(race(spread=0), explained.sections(race(spread=0)))
+    assert "66.0 ms [66.0, 66.0] more than the sketch server, 7.60 times as long [7.60, 7.60]" in text
+    for line in (
+        "| per-document work (elasticsearch-filtered − sketch-rows) ",
+        "| elasticsearch-best / sketch-best ",
+        "| response, on the sketch server from rows ",
+        "| sketch server, a request per node ",
+    ):
+        assert line in text
+    assert "57.6 %" in text
+    assert "10.0 ×" in text
+
+
+def test_a_race_without_a_whole_round_has_no_gap():
+    whole = race(rounds=2)
+    few = Race(whole.document, [s for s in whole.samples if s.cell != "sketch-rows"], {})
+    assert "From the floor to Elasticsearch" not in markdown(few, explained.sections(few))
+    assert explained.sections(Race(whole.document, [], {})) == []
