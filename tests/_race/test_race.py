@@ -200,6 +200,7 @@ def test_plain_esrally_races_from_a_plain_clone(loaded, tmp_path):
         ({"CLIENT_OPTIONS": "nowhere.json"}, "nowhere.json"),
         ({"HOSTS": "127.0.0.1:9"}, "the target [127.0.0.1:9] does not answer GET / as Elasticsearch does"),
         ({"ES_VERSION": "0.0.1"}, "ES_VERSION is [0.0.1] but a target 8.17.2 is up; run 'make down' first"),
+        ({"SECURITY": "1"}, "SECURITY is [1] but a metrics-store without is up; run 'make down' first"),
     ],
 )
 def test_bad_input_gets_one_clear_line(loaded, variables, message):

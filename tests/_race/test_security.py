@@ -108,9 +108,3 @@ def test_annotations_reach_the_store(home):
     assert "Successfully added annotation" in added.stdout, added.stdout
     listed = esrally(home, "list", "annotations", "--from-date=20261101", "--to-date=20261130")
     assert "new disks" in listed.stdout, listed.stdout
-
-
-def test_security_that_is_not_up(loaded):
-    result = make("race", TEST_MODE=1, SECURITY=1)
-    assert result.returncode != 0
-    assert "[ERROR] SECURITY is [1] but a metrics-store without is up; run 'make down' first" in result.stdout
