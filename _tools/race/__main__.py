@@ -311,9 +311,7 @@ def report() -> int:
 
 
 def races() -> int:
-    """Has Rally list the races in the metrics store of ``make race``, those with TAGS only."""
-    if variable("INI"):
-        raise RaceError("races takes no INI; where that file is Rally's own, 'esrally list races' reads it")
+    """Has Rally list the races in the metrics store, those with TAGS only."""
     tags = [f"--user-tags={variable('TAGS')}"] if variable("TAGS") else []
     with metrics_store(Launcher(rally.WORK, rally.DOWNLOADS)) as store:
         rally.write_configuration(store)
@@ -321,10 +319,10 @@ def races() -> int:
 
 
 def offline() -> int:
-    """Prepares a home for the bare command, with the metrics store of STORE or the embedded one if it is up."""
+    """Prepares a home for the bare command, with the metrics store of STORE or INI, or the embedded one if it is up."""
     launcher = Launcher(rally.WORK, rally.DOWNLOADS)
     running = launcher.running(STORE)
-    store = Store(url) if (url := variable("STORE")) else store_of(running) if running else None
+    store = named_store() or (store_of(running) if running else None)
     print(prepare_offline(launcher, es_version(), heap_size(), store), flush=True)
     return 0
 

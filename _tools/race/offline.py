@@ -8,7 +8,7 @@ from pathlib import Path
 from ..elasticsearch.install import JRE_MAJOR, install
 from ..elasticsearch.nodes import COMMON_SETTINGS, Launcher, give_to
 from . import rally
-from .rally import Store
+from .rally import Store, StoreOf
 
 NODE_SETTINGS = {
     "cluster.name": "{{cluster_name}}",
@@ -37,7 +37,7 @@ AS_NOBODY = shlex.split(
 """For root, as whom Elasticsearch does not run: nobody, who may read what root may, such as a Python below /root."""
 
 
-def prepare(launcher: Launcher, version: str, heap: str, store: Store | None) -> str:
+def prepare(launcher: Launcher, version: str, heap: str, store: Store | StoreOf | None) -> str:
     """Makes the home, named ``offline``, in the launcher's folder; one that is there is replaced, but for its corpora.
 
     :param heap: of the node, as Java's ``-Xmx`` takes it.
