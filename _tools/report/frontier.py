@@ -163,7 +163,7 @@ def _figure(found: list[Point], on_front: list[Point], bound: float) -> Figure:
             p.wall_ms.high,
             p in on_front,
         )
-        for p in found
+        for p in sorted(found, key=lambda p: p.name != BASE)
     ]
     caption = (
         "Wall time of a coverage against the error of p50 and p90; the steps are the Pareto front, the line is the "

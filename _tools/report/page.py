@@ -34,7 +34,7 @@ figcaption { flex: 1 1 15rem; font-size: .875rem; }
 figcaption small { display: block; margin-top: .4rem; font-size: .8125rem; color: var(--quiet); }
 @media (max-width: 40rem) {
   table { width: max-content; }
-  td[style*=left] { white-space: normal; max-width: 9rem; }
+  td[style*=left] { white-space: normal; max-width: 9rem; overflow-wrap: anywhere; }
 }
 @media print {
   main { max-width: none; padding: 0; }

@@ -50,7 +50,7 @@ def frontier(points: Sequence[Point], label: str, max_error: float | None = None
 
     Exact configurations stand at the left edge, above a tick that says 0.
 
-    :param points: at least one.
+    :param points: at least one; of those not on the front, the first are first in line for a label.
     :param label: of the cost axis, with its unit.
     :param max_error: the user's bound on the relative error, drawn as a line.
     :return: SVG. A label that finds no place is left out, those of the front first in line.
