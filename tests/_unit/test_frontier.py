@@ -125,6 +125,13 @@ def test_front_has_what_nothing_beats_in_both():
     assert [p.name for p in explained.front(explained.points(race(**FIGURES)))] == ["hdr-1", "hdr-3"]
 
 
+def test_the_report_says_how_far_to_trust_it_and_draws_production_beside_the_advice():
+    section = explained.sections(race(**FIGURES))[-1]
+    assert section.title == "How far to trust this" and section.text.startswith("- No warnings.")
+    drawing = section.figures[0].svg
+    assert "production" in drawing and "hdr-3" in drawing and "hdr-1" not in drawing
+
+
 @pytest.mark.parametrize("bound, name, gain", [(0.1, "hdr-1", "4.00 ×"), (0.01, "hdr-3", "2.00 ×")])
 def test_advice_is_the_fastest_within_the_bound(bound, name, gain):
     text = explained.advice(explained.points(race(**FIGURES)), bound)

@@ -1,4 +1,5 @@
 import csv
+from xml.etree import ElementTree
 
 import pytest
 
@@ -115,6 +116,23 @@ def test_a_round_that_lacks_a_coverage_is_left_out():
     whole = race()
     whole.samples.remove(next(s for s in whole.samples if s.kind == "profiled-coverage"))
     assert cells(page(whole), "took ms")[1] == "9"
+
+
+def test_parts_aggregations_and_rounds_are_drawn_and_the_rounds_are_judged():
+    sections = {s.title: s for s in report.sections(race(drift=0.1))}
+    parts, aggregations, rounds = (
+        " ".join(ElementTree.fromstring(sections[title].figures[0].svg).itertext())
+        for title in (
+            "Where the time of one search goes",
+            "The aggregations in the profile tree",
+            "How far to trust this",
+        )
+    )
+    for name in ("network and JSON parse", "collect: 3 percentiles", "aggregations building", "unexplained"):
+        assert name in parts
+    assert "build and reduce" not in parts, "the rest stands beside its parts"
+    assert all(name in aggregations for name in KINDS) and "profiler off" in rounds
+    assert "- **Warning:** drift: the cells together change by +" in sections["How far to trust this"].text
 
 
 def test_no_round_and_no_time_are_no_error():
