@@ -7,7 +7,6 @@ import pytest
 from conftest import WORK, make
 from elasticsearch import helpers
 
-from _tools.race.__main__ import put_template
 from _tools.report.race import ReportError, connect, load, load_all
 
 STREAMED, UNFINISHED = ("streamed-1", "streamed-2"), "streamed-unfinished"
@@ -74,30 +73,3 @@ def test_races_of_a_tag_are_pooled(store):
     assert result.returncode == 0, result.stdout
     assert "first and kept:in-streams (2 races) are 3 races together, a verdict takes 4" in result.stdout
     assert (WORK / "reports" / "compare-first-kept_in-streams" / "compare.csv").is_file()
-
-
-def test_a_store_with_tls_that_takes_an_api_key_is_written_and_read(loaded, launcher, tmp_path):
-    cluster = launcher.start("secured-store", heap="512m", secured=True)
-    try:
-        put_template(cluster)
-        key = cluster.session().post(f"{cluster.url}/_security/api_key", json={"name": "rally"}, timeout=30).json()
-        ini = tmp_path / "rally.ini"
-        settings = {
-            "type": "elasticsearch",
-            "host": cluster.hosts[0].split(":")[0],
-            "port": cluster.http_ports[0],
-            "secure": True,
-            "api_key": key["encoded"],
-            "ssl.certificate_authorities": cluster.client_options["ca_certs"],
-            "number_of_replicas": 0,
-        }
-        ini.write_text("\n".join(["[reporting]", *(f"datastore.{k} = {v}" for k, v in settings.items())]))
-        tasks = "--include-tasks=check-index,plan"
-        race = make("race", TEST_MODE=1, RACE_ID="with-api-key", RALLY_ARGS=tasks, INI=ini)
-        assert race.returncode == 0, race.stdout[-3000:]
-        report = make("report", INI=ini)
-        assert "# Race with-api-key" in report.stdout and key["encoded"] not in race.stdout + report.stdout
-        ini.write_text(ini.read_text().replace(key["encoded"], "d3Jvbmc6a2V5"))
-        assert "[ERROR] the metrics store answers with an error: " in make("report", INI=ini).stdout
-    finally:
-        launcher.stop("secured-store")

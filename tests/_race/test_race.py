@@ -90,11 +90,12 @@ def test_report_of_a_missing_race(loaded, race, message):
     assert message in result.stdout
 
 
-def test_query_again_without_loading_and_compare(loaded):
+def test_query_again_without_loading_and_compare(loaded, tmp_path):
     before = requests.get(f"{loaded['target']}/cluster-metrics/_settings", timeout=30).json()
+    ini = shutil.copy(WORK / "rally/.rally/rally.ini", tmp_path)
     args = "--exclude-tasks=tag:setup"
     params = "variants:D_td,warmup_iterations:0,passes:1"
-    result = make("race", TEST_MODE=1, RACE_ID="second", PARAMS=params, RALLY_ARGS=args)
+    result = make("race", TEST_MODE=1, RACE_ID="second", PARAMS=params, RALLY_ARGS=args, INI=ini)
     assert result.returncode == 0, result.stdout[-3000:]
     after = requests.get(f"{loaded['target']}/cluster-metrics/_settings", timeout=30).json()
     assert after == before, "the index was created anew"
