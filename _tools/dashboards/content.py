@@ -44,6 +44,24 @@ LONGEST = Metric("Longest", "max", "value", unit="ms")
 ACKNOWLEDGED = documents("Acknowledged", "meta.success-count")
 ERRORS = documents("Errors", "meta.error-count")
 
+BULKS = ("bulk",)
+"""Operation types whose samples record ``took`` of one bulk request each; every one gets a panel of its own."""
+
+
+def bulk(kind: str) -> Panel:
+    times = Metric("Service time", "average", "value", unit="ms"), Metric("took", "average", "meta.took", unit="ms")
+    return Panel(
+        "chart",
+        f"Service time and took of {kind}",
+        "Service time is what the client waits for, took what Elasticsearch needs of it; the gap is network, client "
+        f"and queues. Requests of operation type {kind}. Elasticsearch may report took in steps of 200 ms: then trust "
+        "averages over many requests.",
+        SERVICE_TIME | {"operation-type": kind},
+        (Layer(times, (Time(),), marks="line"),),
+        axis="Average (ms)",
+    )
+
+
 RACE_LIVE = Dashboard(
     "cluster-metrics-race-live",
     "Rally: race live",
@@ -90,25 +108,7 @@ RACE_LIVE = Dashboard(
             ),
             axis="Service time (ms)",
         ),
-        Panel(
-            "chart",
-            "Bulk requests: service time and took",
-            "Service time is what the client waits for, took what Elasticsearch needs of it; the gap is network, "
-            "client and queues. Requests of Rally's own bulk only. Elasticsearch may report took in steps of 200 ms: "
-            "then trust averages over many requests.",
-            SERVICE_TIME | {"operation-type": "bulk"},
-            (
-                Layer(
-                    (
-                        Metric("Service time", "average", "value", unit="ms"),
-                        Metric("took", "average", "meta.took", unit="ms"),
-                    ),
-                    (Time(),),
-                    marks="line",
-                ),
-            ),
-            axis="Average (ms)",
-        ),
+        *(bulk(kind) for kind in BULKS),
         Panel(
             "chart",
             "Documents acknowledged per second",
