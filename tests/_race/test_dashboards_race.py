@@ -116,6 +116,22 @@ def test_documents_add_up_to_those_indexed(rows, search):
     assert sum(r["Acknowledged"] for r in rows("Documents acknowledged, and errors")) == 5000
 
 
+@pytest.mark.parametrize(
+    "selected, samples",
+    [
+        ({}, 63),
+        ({"task": "D_td-serial"}, 2),
+        ({"operation-type": "bulk"}, 5),
+        ({"challenge": "query-decomp"}, 63),
+        ({"meta.tag_intention": "test"}, 63),
+    ],
+)
+def test_samples_are_as_the_manual_check_says(rows, selected, samples):
+    """The first race has the parameters that ``kibana/CHECK.md`` asks for."""
+    assert f" {samples}" in (FILE.parent / "CHECK.md").read_text()
+    assert rows("Samples", **selected) == [{"Samples": samples}]
+
+
 def test_the_bars_and_lines_of_the_plan_are_its_rounds(rows, search):
     terms = {"race-id": "first", "name": "service_time", "sample-type": "normal", "operation-type": "coverage"}
     body = {"size": 1000, "query": {"bool": {"filter": [{"term": {k: v}} for k, v in terms.items()]}}}
