@@ -88,7 +88,7 @@ async def run_cell(
                 f"{cell.name}: of {rows:,} rows {counts.sent:,} were sent, {counts.acknowledged:,} acknowledged and "
                 f"{found:,} found; {counts.problem() or 'no document was rejected'}"
             )
-        return sample | await _stats(es)
+        return sample | await index_times(es, INDEX)
     finally:
         await _reconnect(es)
         with aside(es):
@@ -177,9 +177,9 @@ async def _connections(es: Any) -> int:
     return sum(node["http"]["total_opened"] for node in nodes)
 
 
-async def _stats(es: Any) -> dict[str, float]:
-    """What the index, new as it is, has spent since it was created; primary shards only."""
-    stats = (await get(es, f"/{INDEX}/_stats/indexing,refresh,merge,flush"))["_all"]["primaries"]
+async def index_times(es: Any, index: str) -> dict[str, float]:
+    """What an index has spent since it was created, in ms; primary shards only."""
+    stats = (await get(es, f"/{index}/_stats/indexing,refresh,merge,flush"))["_all"]["primaries"]
     return {
         "index_ms": float(stats["indexing"]["index_time_in_millis"]),
         "refresh_ms": float(stats["refresh"]["total_time_in_millis"]),

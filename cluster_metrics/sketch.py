@@ -17,6 +17,7 @@ from .corpus import NAME
 from .coverage import Coverages, run_coverage, shuffled
 from .encoded import JSON_ACTION, EncodedRows
 from .index import delete_own_index
+from .ingest_cell import index_times
 from .requests import aside, get, request
 from .rounds import round_result
 
@@ -195,9 +196,9 @@ class FloorIngestRunner:
     with ``round``, ``rows``, ``requests``, ``retries``, ``bytes_out``, ``bytes_in`` (bodies), ``encode_ms``,
     ``send_ms`` (from sending to the end of the response), ``parse_ms`` (decoding the response), ``wall_ms`` (their
     sum), ``client_cpu_ms`` (CPU time of this process meanwhile) and, of Elasticsearch, ``took_ms``, ``index_ms``,
-    ``refresh_ms``, ``merge_ms`` (growth of the index's own statistics) and ``settle_ms`` (a refresh and waiting for
-    merges, afterwards, so that they do not burden the next). All times are sums over the requests; making the rows that
-    a client would hold anyway is in none of them.
+    ``refresh_ms``, ``merge_ms``, ``flush_ms`` (growth of the index's own statistics) and ``settle_ms`` (a refresh and
+    waiting for merges, afterwards, so that they do not burden the next). All times are sums over the requests; making
+    the rows that a client would hold anyway is in none of them.
 
     Before the first warm-up round and the first counted round indices and tables are made anew. After the last round
     the documents of each index are counted and the answers of each table checked; the indices but the track's own are
@@ -234,7 +235,7 @@ class FloorIngestRunner:
 
     async def _ingest(self, es: Any, server: SketchServer, name: str, params: dict[str, Any]) -> dict[str, Any]:
         ingest = INGESTS[name]
-        stats = await _index_times(es, index_of(name)) if ingest.elasticsearch else {}
+        stats = await index_times(es, index_of(name)) if ingest.elasticsearch else {}
         counts = BulkCounts()
         encode_s = client_s = 0.0
         absolute_time, started = time.time(), time.perf_counter()
@@ -265,6 +266,8 @@ class FloorIngestRunner:
             "wall_ms": wall_ms,
             "client_cpu_ms": 1000 * client_s,
             "success": True,
+            "success-count": counts.acknowledged,
+            "error-count": counts.errors,
             "dependent_timing": {
                 "operation": name,
                 "operation-type": "ingested-rows",
@@ -278,7 +281,7 @@ class FloorIngestRunner:
             clock = time.perf_counter()
             await _settle(es, index_of(name))
             meta |= {"took_ms": counts.took_ms, "settle_ms": 1000 * (time.perf_counter() - clock)}
-            meta |= {key: value - stats[key] for key, value in (await _index_times(es, index_of(name))).items()}
+            meta |= {key: value - stats[key] for key, value in (await index_times(es, index_of(name))).items()}
         return meta
 
     async def _check(self, es: Any, server: SketchServer, params: dict[str, Any]) -> None:
@@ -333,16 +336,6 @@ async def _settle(es: Any, index: str) -> None:
     path = f"/{index}/_stats/merge?filter_path=_all.total.merges.current"
     while (await get(es, path))["_all"]["total"]["merges"]["current"]:
         await asyncio.sleep(0.1)
-
-
-async def _index_times(es: Any, index: str) -> dict[str, float]:
-    """What the primary shards of an index have spent on indexing, refreshing and merging so far, in ms."""
-    stats = (await get(es, f"/{index}/_stats/indexing,refresh,merge"))["_all"]["primaries"]
-    return {
-        "index_ms": float(stats["indexing"]["index_time_in_millis"]),
-        "refresh_ms": float(stats["refresh"]["total_time_in_millis"]),
-        "merge_ms": float(stats["merges"]["total_time_in_millis"]),
-    }
 
 
 def question(table: str, epoch: int, node: str = "") -> str:

@@ -46,6 +46,7 @@ COLUMNS = (
     "index_ms",
     "refresh_ms",
     "merge_ms",
+    "flush_ms",
     "settle_ms",
 )
 """Columns of ``es_profile_sketch_floor.csv`` after the start (UTC) and the way: the metadata of each sample."""

@@ -13,8 +13,9 @@ from _tools.report import sketch as explained
 from _tools.report.race import Race, Sample
 from _tools.report.stats import median
 from _tools.report.write import markdown
-from cluster_metrics.corpus import NAME, Corpus, generate_epoch, load_answers
+from cluster_metrics.corpus import NAME, Corpus, generate_epoch
 from cluster_metrics.encoded import generate_encoded
+from cluster_metrics.files import load_answers
 from cluster_metrics.sketch import (
     INGESTS,
     FloorIngestParams,

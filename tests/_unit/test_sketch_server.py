@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from _tools.sketch_server.server import TABLES, application
 from _tools.sketch_server.sketches import COLUMNS, RANK_ERROR, BadInput, Table
 from cluster_metrics.answers import percentile_bounds
-from cluster_metrics.corpus import FIELDS, Corpus, generate_epoch, load_answers
+from cluster_metrics.corpus import FIELDS, Corpus, generate_epoch
+from cluster_metrics.files import load_answers
 
 NODES = ["N001", "N002"]
 ROWS = [
