@@ -58,6 +58,8 @@ def test_readme_documents_every_parameter_as_it_is():
         ("transports", ["serial", "serial"], "a list of serial, msearch"),
         ("variants", "D", "a list of A, B, C_td, C_hdr, D_td, D_hdr"),
         ("variants", 3, "a list of A, B, C_td, C_hdr, D_td, D_hdr"),
+        ("sketch_server", "localhost", "host:port"),
+        ("sketch_server", 9210, "host:port"),
     ],
 )
 def test_a_value_that_is_not_allowed_gets_one_clear_line(name, value, allowed):
