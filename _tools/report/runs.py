@@ -10,7 +10,7 @@ CAPTION = (
     "Every counted coverage in order of time: those of a pass, one after the other within their cell, then one per "
     "round of the plan. A line that slopes is a drift."
 )
-ROUNDS_CAPTION = "Every counted coverage of these cells, one a round, in order of time. A line that slopes is a drift."
+ROUNDS_CAPTION = "Every counted sample of these cells, one a round, in order of time. A line that slopes is a drift."
 GAP = 1.0
 """Positions left free between two spans."""
 PLAN = 0
