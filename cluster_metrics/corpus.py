@@ -107,10 +107,11 @@ class Corpus:
 
     def parts(self) -> list[Part]:
         """A file per epoch."""
-        return [
-            Part(self.file_name(e), self.rows_per_epoch, self.epoch_bytes(e), meta={"epoch": e})
-            for e in range(1, self.epochs + 1)
-        ]
+        return [self.part(epoch) for epoch in range(1, self.epochs + 1)]
+
+    def part(self, epoch: int) -> Part:
+        """The file of an epoch."""
+        return Part(self.file_name(epoch), self.rows_per_epoch, self.epoch_bytes(epoch), meta={"epoch": epoch})
 
     def generate(self, part: int, data_root: Path, progress: Callable[[str], None]) -> Path:
         """Makes sure that the part of that number, counted from 0, is there; see :func:`generate_epoch`."""
@@ -266,5 +267,7 @@ def generate_epoch(
     counts: list[Counter] = [Counter() for _ in tables]
     blocks = _write_rows(corpus, epoch, tables, _count(counts, _draws(corpus, epoch)))
     record = {"corpus": asdict(corpus), "epoch": epoch}
-    part, name = corpus.parts()[epoch - 1], f"corpus epoch {epoch}"
-    return write_whole(path, part, blocks, lambda: _answers(corpus, tables, counts), record, name, progress)
+    name = f"corpus epoch {epoch}"
+    return write_whole(
+        path, corpus.part(epoch), blocks, lambda: _answers(corpus, tables, counts), record, name, progress
+    )
