@@ -184,6 +184,35 @@ def waterfall(bars: Sequence[Fall], label: str) -> str:
     return draw(NARROW, box.top + height + 2.5 * LINE, paint)
 
 
+def lines(curves: Mapping[str, Sequence[tuple[float, Estimate]]], across: str, upright: str) -> str:
+    """Medians with their 95 % intervals over a quantity, a line for each series, both axes as :func:`.svg.scale` says.
+
+    :param curves: by series, (quantity, estimate).
+    :param across: label of the horizontal axis, with its unit.
+    :param upright: label of the vertical axis, with its unit.
+    """
+    height, left, top = 300.0, 62.0, 2.8 * LINE
+
+    def paint(canvas: Canvas) -> None:
+        ax = axes(canvas, Box(left, top, NARROW - left - 12, height))
+        for look, points in enumerate(curves.values()):
+            colour, mark = PALETTE[look % len(PALETTE)], MARKERS[look % len(MARKERS)]
+            points = sorted(points, key=lambda point: point[0])
+            ax.plot(*zip(*((x, e.value) for x, e in points)), mark + "-", color=colour, markersize=5, linewidth=1)
+            for x, e in points:
+                ax.plot([x, x], [e.low, e.high], color=colour, linewidth=2.5, alpha=0.5)
+        xs = [x for points in curves.values() for x, _ in points]
+        _upright(ax, [y for points in curves.values() for _, e in points for y in (e.low, e.high)])
+        if scale(ax, "x", xs):
+            ax.set_xlim(min(xs) / 1.3, max(xs) * 1.3)
+        ax.grid(axis="x")
+        ax.set_xlabel(across)
+        ax.set_title(upright, loc="left", fontsize=FONT, fontweight="bold", pad=8)
+        _legend(canvas, list(curves), 4)
+
+    return draw(NARROW, top + height + 2.5 * LINE, paint)
+
+
 def stack(parts: Sequence[Part], whole: Part) -> str:
     """One bar of parts, and below it a line for each with its time and its share.
 

@@ -174,6 +174,32 @@ def race_ratio(base: Sequence[float], other: Sequence[float]) -> Estimate:
     return Estimate(n, value, value * math.exp(-half), value * math.exp(half), math.nan)
 
 
+def crossing(at: Samples, logs: Samples, resamples: int = 2000) -> Estimate:
+    """Where a curve known at a few places, by its median over rounds, last rises above zero.
+
+    :param at: logarithms of the places, ascending.
+    :param logs: a row per place, a column per round.
+    :return: the place, linear between two neighbours; 0 when the curve is above zero from the first place on, infinite
+        when it is not at the last. Whole rounds are resampled for the interval.
+    """
+
+    def cross(curve: Samples) -> float:
+        below = np.flatnonzero(curve <= 0)
+        if not len(below):
+            return 0.0
+        i = int(below[-1])
+        if i == len(curve) - 1:
+            return math.inf
+        return math.exp(at[i] + (at[i + 1] - at[i]) * -curve[i] / (curve[i + 1] - curve[i]))
+
+    n = logs.shape[1]
+    picks = _picks(np.random.default_rng(SEED), n, resamples)
+    found = np.sort([cross(np.median(logs[:, pick], axis=1)) for pick in picks])
+    low, high = found[int(0.025 * resamples)], found[int(0.975 * resamples)]
+    value = cross(np.median(logs, axis=1))
+    return Estimate(n, value, min(float(low), value), max(float(high), value), math.nan)
+
+
 def log_level(cells: Samples) -> float:
     """Mean over cells (rows) of the logarithm of the median over rounds (columns)."""
     return float(np.mean(np.log(np.median(cells, axis=1))))

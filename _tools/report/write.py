@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import compare, decomp, frontier, ingest_decomp, limits, noise, page, profile, schedule, sketch
+from . import compare, decomp, esql, frontier, ingest_decomp, limits, noise, page, profile, schedule, sketch
 from .race import Race, ReportError, connect, load, load_all
 from .section import Section, Sheet
 from .text import setting
@@ -19,9 +19,11 @@ EXPLAINED_BY = {
     "query-frontier": frontier,
     "ingest-decomp": ingest_decomp,
     "sketch-floor": sketch,
+    "esql-stored-fields": esql,
 }
 """The report module of each challenge. It offers ``sections(race)`` and ``sheets(race)`` for the report, and ``PLAN``,
-a :class:`.cells.Plan`, which says what of its samples ``make compare`` and ``make aa`` hold against each other."""
+a :class:`.cells.Plan`, which says what of its samples ``make compare`` and ``make aa`` hold against each other.
+It may offer ``compared(comparison)``, sections that a comparison of its races begins with."""
 PUBLIC = (
     "race-id",
     "race-timestamp",
@@ -70,8 +72,11 @@ def write_comparison(ini: Path, names: list[str], folder: Path, noise_file: Path
     named = _load_all(ini, names, challenge)
     first = next(iter(named.values()))[0]
     floor = noise.fitting(noise.read(noise_file), first)
-    found = compare.comparison(named, floor, explained_by(first).PLAN)
-    title, sections = "Comparison of " + ", ".join(side.title for side in found.sides), compare.sections(found)
+    explained = explained_by(first)
+    found = compare.comparison(named, floor, explained.PLAN)
+    title = "Comparison of " + ", ".join(side.title for side in found.sides)
+    own = explained.compared(found) if hasattr(explained, "compared") else []
+    sections = [*own, *compare.sections(found)]
     text = page_of(title, sections)
     out = folder / re.sub(r"[^\w.-]", "_", "-".join(["compare", *(side.name for side in found.sides)]))
     out.mkdir(parents=True, exist_ok=True)

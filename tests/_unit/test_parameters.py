@@ -37,7 +37,13 @@ def test_defaults_are_allowed():
 
 def test_readme_documents_every_parameter_as_it_is():
     def form(value):
-        return ", ".join(value) if isinstance(value, list) else str(value).lower() if isinstance(value, bool) else value
+        return (
+            ", ".join(map(str, value))
+            if isinstance(value, list)
+            else str(value).lower()
+            if isinstance(value, bool)
+            else value
+        )
 
     expected = {name: (str(form(defaults()[name])), p.unit or "–", p.allowed, p.text) for name, p in PARAMETERS.items()}
     assert readme_rows() == expected
@@ -75,3 +81,37 @@ def test_a_single_choice_may_be_given_without_a_list():
 def test_nodes_and_tasks_are_limited_together():
     with pytest.raises(exceptions.TrackConfigError, match="nodes times tasks"):
         check(defaults() | {"nodes": 999, "tasks": 999})
+
+
+@pytest.mark.parametrize(
+    "values, line",
+    [
+        (
+            {"shares_permille": [1000, 0]},
+            "track parameter [shares_permille] is [[1000, 0]], allowed is a list of integers from 1 to 1,000",
+        ),
+        (
+            {"sequential_proportions_permille": [0.2]},
+            "track parameter [sequential_proportions_permille] is [[0.2]], "
+            "allowed is a list of integers from 0 to 1,000",
+        ),
+        (
+            {"text_documents": 1_000_001},
+            "track parameters: text_documents is [1,000,001], allowed is a multiple of text_distinct_values, "
+            "which is 1,000",
+        ),
+        (
+            {"text_distinct_values": 100, "shares_permille": [500, 5]},
+            "track parameters: shares_permille has [5], allowed is what makes whole values of the 100 "
+            "text_distinct_values",
+        ),
+    ],
+)
+def test_shares_that_cannot_be_exact_get_one_clear_line(values, line):
+    with pytest.raises(exceptions.TrackConfigError) as e:
+        check(defaults() | values)
+    assert str(e.value) == line
+
+
+def test_a_single_number_may_be_given_without_a_list():
+    assert check(defaults() | {"sequential_proportions_permille": 200})["sequential_proportions_permille"] == [200]

@@ -1,0 +1,112 @@
+"""ES|QL questions, their exact answers, and what is said when there is none."""
+
+import json
+from dataclasses import asdict
+from types import SimpleNamespace
+
+import pytest
+
+from cluster_metrics.esql import refusal, response_problem
+from cluster_metrics.stored_fields import AS_IS, CheckTextParams, Question, StoredFieldsParams, judge, loading
+from cluster_metrics.text_values import NAME, TextValues
+
+KEYS = {"shares-permille": [1000, 900, 100], "sequential-proportions-permille": [1000, 0], "seed": 42}
+
+
+@pytest.fixture
+def track(tmp_path):
+    corpus = TextValues(documents=400, values=20, form="log-line")
+    documents = [SimpleNamespace(document_file=str(corpus.generate(0, tmp_path, lambda _: None)))]
+    return SimpleNamespace(corpora=[SimpleNamespace(name=NAME, meta_data=asdict(corpus), documents=documents)])
+
+
+def test_a_round_asks_every_share_at_every_setting_in_an_order_of_its_own(track):
+    source = StoredFieldsParams(track, KEYS | {"profile": False, "warmup-iterations": 1})
+    rounds = [source.params() for _ in range(6)]
+    assert [r["round"] for r in rounds] == list(range(6))
+    orders = set()
+    for r in rounds:
+        cells = [(setting, q.share_permille) for setting, questions in r["settings"] for q in questions]
+        assert sorted(cells) == sorted((s, p) for s in (AS_IS, "1", "0") for p in (1000, 900, 100))
+        orders.add(tuple(cells))
+    assert len(orders) > 1
+
+
+def test_expected_answers_are_those_of_the_documents_that_the_query_selects(track):
+    with open(track.corpora[0].documents[0].document_file) as f:
+        rows = [json.loads(line) for line in f]
+    source = StoredFieldsParams(track, KEYS | {"profile": False})
+    for question in (q for _, questions in source.params()["settings"] for q in questions):
+        last = question.query.split('"')[1] if "WHERE" in question.query else "text 9999"
+        chosen = [row for row in rows if row["value"] <= last]
+        assert len(chosen) == question.documents == 400 * question.share_permille // 1000
+        assert sum(len(row["text"]) for row in chosen) == question.chars
+
+
+def test_the_index_is_checked_by_share(track):
+    params = CheckTextParams(track, {"parameters": {"a": 1}, "shares-permille": [1000, 100]}).params()
+    assert [c.documents for c in params["checks"]] == [400, 400, 40]
+    assert params["checks"][2].query == {"range": {"value.keyword": {"lte": "text 0002"}}}
+
+
+QUESTION = Question(100, AS_IS, 40, 360, "FROM x")
+
+
+@pytest.mark.parametrize(
+    "response, problems",
+    [
+        ({"values": [[360]]}, []),
+        ({"values": [[360]], "documents_found": 40, "is_partial": False}, []),
+        ({"values": [[351]]}, ["SUM(LENGTH(text)) is [[351]], exact 360"]),
+        ({"values": [[360]], "documents_found": 39}, ["documents_found is 39, exact 40"]),
+        ({"values": [[360]], "is_partial": True}, ["is_partial: some shards did not answer"]),
+    ],
+)
+def test_a_response_is_held_against_the_exact_answer(response, problems):
+    assert judge(QUESTION, response) == problems
+
+
+def test_a_partial_answer_says_why():
+    failures = [{"reason": {"type": "x", "reason": "shard closed"}}]
+    response = {"is_partial": True, "_clusters": {"details": {"(local)": {"failures": failures}}}}
+    assert response_problem(response) == "is_partial: some shards did not answer; shard closed"
+
+
+def error(kind, reason, status=400):
+    return SimpleNamespace(status_code=status, body={"error": {"type": kind, "reason": reason}, "status": status})
+
+
+@pytest.mark.parametrize(
+    "given, line",
+    [
+        (
+            error("action_request_validation_exception", "Validation Failed: 1: [pragma] only allowed in snapshots;"),
+            "this build of Elasticsearch refuses the pragma data_partitioning: "
+            "Validation Failed: 1: [pragma] only allowed in snapshots;",
+        ),
+        (
+            error("verification_exception", "Found 1 problem\nline 1:1: Unknown index [x]"),
+            "the index is missing, run the tasks tagged setup first: Found 1 problem line 1:1: Unknown index [x]",
+        ),
+        (
+            error("circuit_breaking_exception", "[request] Data too large", 429),
+            "a circuit breaker stopped the query, give the target more heap: [request] Data too large",
+        ),
+        (error("parsing_exception", "line 1:1"), "HTTP 400 parsing_exception: line 1:1"),
+        (SimpleNamespace(status_code=405, body="not JSON"), "HTTP 405"),
+    ],
+)
+def test_a_refusal_gets_one_clear_line(given, line):
+    assert refusal(given) == line
+
+
+def test_loading_adds_up_over_drivers_and_tells_the_readers_apart():
+    def reader(sequential, pages, nanos):
+        key = f"stored_fields[requires_source:true, fields:0, sequential: {sequential}]"
+        status = {"readers_built": {key: pages, "text:column_at_a_time:null": pages}, "process_nanos": nanos}
+        return {"operator": "ValuesSourceReaderOperator[fields = [text]]", "status": status}
+
+    other = {"operator": "LuceneSourceOperator[x]", "status": {"process_nanos": 10**9}}
+    drivers = [{"operators": [other, reader("true", 3, 2_000_000)]}, {"operators": [reader("false", 1, 500_000)]}]
+    found = loading({"profile": {"drivers": drivers}})
+    assert found == {"process_ms": 2.5, "pages_sequential": 3, "pages_other": 1}
