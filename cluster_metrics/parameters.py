@@ -165,6 +165,13 @@ PARAMETERS = {
             many=True,
         ),
         Parameter(
+            "esql_rounds",
+            "rounds",
+            "Rounds of esql-stored-fields instead of `rounds`: one may take half a minute.",
+            1,
+            10_000,
+        ),
+        Parameter(
             "design",
             "",
             "How ingest-decomp takes its steps: each on top of those before, or each on top of the naive client.",
