@@ -14,6 +14,7 @@ from .cluster_metrics.frontier import (
     LayoutsParams,
 )
 from .cluster_metrics.index import CheckIndex, CheckIndexParams, CheckTarget, DeleteOwnIndex
+from .cluster_metrics.ingest import IngestBegin, IngestBulk, IngestEpoch, IngestPace, IngestParams
 from .cluster_metrics.ingest_decomp import IngestDecompParams, IngestDecompRunner
 from .cluster_metrics.profile import ProfileParams, ProfileRunner
 from .cluster_metrics.sketch import (
@@ -45,6 +46,11 @@ def register(registry):
     registry.register_runner("ingest-decomp", IngestDecompRunner(), async_runner=True)
     registry.register_runner("sketch-ingest", FloorIngestRunner(), async_runner=True)
     registry.register_runner("sketch-questions", FloorQuestionsRunner(), async_runner=True)
+    registry.register_runner("ingest-begin", IngestBegin(), async_runner=True)
+    registry.register_runner("ingest-bulk", IngestBulk(), async_runner=True)
+    registry.register_runner("ingest-epoch", IngestEpoch(), async_runner=True)
+
+    registry.register_scheduler("ingest-pace", IngestPace)
 
     registry.register_param_source("check-index-params", CheckIndexParams)
     registry.register_param_source("query-cell-params", CellParams)
@@ -58,3 +64,4 @@ def register(registry):
     registry.register_param_source("ingest-decomp-params", IngestDecompParams)
     registry.register_param_source("sketch-ingest-params", FloorIngestParams)
     registry.register_param_source("sketch-questions-params", FloorQuestionsParams)
+    registry.register_param_source("ingest-params", IngestParams)

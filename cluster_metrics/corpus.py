@@ -14,7 +14,7 @@ import sys
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import isqrt
 from pathlib import Path
 from typing import Any, ClassVar
@@ -97,9 +97,21 @@ class Corpus:
 
     @classmethod
     def of(cls, values: dict[str, Any], test_mode: bool) -> "Corpus":
-        """The corpus that track parameters ask for; in Rally's test mode with at most 1000 rows per epoch."""
-        rows = min(values["rows_per_epoch"], 1000) if test_mode else values["rows_per_epoch"]
-        return cls(values["nodes"], values["tasks"], rows, values["epochs"], values["seed"])
+        """The corpus that track parameters ask for; in Rally's test mode with at most 1000 rows per epoch.
+
+        Without ``rows_per_epoch`` the ``corpus_bytes`` decide.
+        """
+        corpus = cls(values["nodes"], values["tasks"], values["rows_per_epoch"], values["epochs"], values["seed"])
+        if not corpus.rows_per_epoch:
+            corpus = replace(
+                corpus, rows_per_epoch=max(1, int(values["corpus_bytes"] / corpus.mean_row_bytes / corpus.epochs))
+            )
+        return replace(corpus, rows_per_epoch=min(corpus.rows_per_epoch, 1000)) if test_mode else corpus
+
+    @property
+    def mean_row_bytes(self) -> float:
+        """The size of a row in bytes, on average over the epochs."""
+        return sum(map(self.row_bytes, range(1, self.epochs + 1))) / self.epochs
 
     def sizes(self) -> dict[str, int]:
         """The track parameters that test mode may have changed, as they are."""

@@ -15,8 +15,10 @@ from .coverage import shuffled
 from .encoded import generate_encoded
 from .files import CorpusError
 from .index import CHECKS
+from .ingest import slices
 
 CELL = "query-cell"
+LOADS = ("ingest-bulk", "ingest-epoch")
 PLANS = (
     "query-plan",
     "query-profile",
@@ -52,6 +54,9 @@ class Experiment(loader.TrackProcessor):
         values["cell_rows"] = min(values["cell_rows"], values["rows_per_epoch"])
         for challenge in track.challenges:
             challenge.schedule = _lay_out_passes(challenge.schedule, values["seed"], values["passes"])
+            epochs = list(range(1, values["epochs"] + 1))
+            groups = [[epoch] for epoch in epochs] if challenge.meta_data.pop("epoch-by-epoch", False) else [epochs]
+            challenge.schedule = _lay_out_epochs(challenge.schedule, groups, values)
             for task in (leaf for element in challenge.schedule for leaf in element):
                 if task.operation.type in CHECKS:
                     task.operation.params["parameters"] = values
@@ -111,6 +116,43 @@ def _lay_out_corpus(track: Any, corpus: Any) -> None:
         document_set.uncompressed_size_in_bytes = part.size if part.exact else None
         document_set.meta_data = part.meta
         documents.documents.append(document_set)
+
+
+def _lay_out_epochs(schedule: list, groups: list[list[int]], values: dict[str, Any]) -> list:
+    """Repeats the load of a schedule, with the account that follows it, once per group of epochs.
+
+    As with passes all copies keep their names, and only the first is marked for reporting.
+    """
+    loads = [task for task in schedule if getattr(getattr(task, "operation", None), "type", None) in LOADS]
+    if not loads:
+        return schedule
+    copies = []
+    for epochs in groups:
+        for load in loads:
+            task = copy.deepcopy(load)
+            task.operation.params |= {"epochs": epochs, "final": epochs is groups[-1]}
+            if epochs is not groups[0]:
+                task.operation.params["include-in-reporting"] = False
+            if task.operation.type == "ingest-epoch":
+                task.operation.params |= {
+                    "clients": values["bulk_indexing_clients"],
+                    "expected": _documents_to_send(values) * len(epochs),
+                }
+            elif values["paced"]:
+                task.operation.params["pace"] = parameters.pace_of(values)
+                task.schedule = "ingest-pace"
+            copies.append(task)
+    first = schedule.index(loads[0])
+    return schedule[:first] + copies + [task for task in schedule[first:] if task not in loads]
+
+
+def _documents_to_send(values: dict[str, Any]) -> int:
+    """Of one epoch by all clients; 0 when Rally's own reader decides."""
+    rows, percentage, clients = (values[k] for k in ("rows_per_epoch", "ingest_percentage", "bulk_indexing_clients"))
+    if values["bulk_runner"] == "native":
+        return rows if percentage == 100 else 0
+    of_clients = (slices(rows, [1], values["bulk_size"], client, clients, percentage) for client in range(clients))
+    return sum(count for of_client in of_clients for _, _, count in of_client)
 
 
 def _lay_out_passes(schedule: list, seed: int, passes: int) -> list:

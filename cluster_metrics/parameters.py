@@ -1,6 +1,7 @@
 """The track parameters: what each means and what it may be. Their defaults stand in ``track.json``."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +9,7 @@ from esrally import exceptions
 
 from .configurations import CONFIGURATIONS
 from .corpora import CORPORA
-from .corpus import LIMITS
+from .corpus import LIMITS, Corpus
 from .files import CorpusError
 from .ingest_steps import DESIGNS
 from .queries import TRANSPORTS, VARIANTS
@@ -69,8 +70,8 @@ class Parameter:
             if value in self.choices:
                 return value
         elif self.pattern:
-            if isinstance(value, str) and re.fullmatch(self.pattern, value):
-                return value
+            if re.fullmatch(self.pattern, str(value)):
+                return str(value)
         elif not self.high:
             if isinstance(value, bool):
                 return value
@@ -82,12 +83,26 @@ class Parameter:
         return isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high
 
 
+REFRESH: dict[str, Any] = {
+    "pattern": r"default|-1|\d+(ms|s|m|h)",
+    "form": "default, -1 for never, or a time such as 30s",
+}
+TIME: dict[str, Any] = {"pattern": r"default|\d+(ms|s|m|h)", "form": "default, or a time such as 5s"}
+SIZE: dict[str, Any] = {"pattern": r"default|\d+(kb|mb|gb)", "form": "default, or a size such as 512mb"}
+
 PARAMETERS = {
     p.name: p
     for p in (
         Parameter("nodes", "nodes", "Nodes of the cluster that the corpus describes.", *LIMITS["nodes"]),
         Parameter("tasks", "tasks", "Tasks on each of these nodes.", *LIMITS["tasks"]),
         Parameter("rows_per_epoch", "documents", "Rows of one epoch.", *LIMITS["rows_per_epoch"]),
+        Parameter(
+            "corpus_bytes",
+            "bytes",
+            "Bytes of all rows, which decide rows_per_epoch; 0 leaves that to rows_per_epoch.",
+            0,
+            10**15,
+        ),
         Parameter("epochs", "epochs", "Epochs, one corpus file each.", *LIMITS["epochs"]),
         Parameter("seed", "", "Seed of the corpus and of the order of all requests.", *LIMITS["seed"]),
         Parameter("number_of_shards", "shards", "Primary shards of the index.", 1, 1024),
@@ -104,6 +119,74 @@ PARAMETERS = {
             0,
             1000,
         ),
+        Parameter(
+            "refresh_interval",
+            "",
+            "How often the index is refreshed; default leaves it to Elasticsearch.",
+            **REFRESH,
+        ),
+        Parameter(
+            "translog_durability",
+            "",
+            "Whether the translog is fsynced with each request, or at intervals.",
+            choices=("request", "async"),
+        ),
+        Parameter(
+            "translog_sync_interval",
+            "",
+            "How often the translog is fsynced; default leaves it to Elasticsearch.",
+            **TIME,
+        ),
+        Parameter(
+            "translog_flush_threshold",
+            "",
+            "Size of the translog at which it is flushed; default leaves it to Elasticsearch.",
+            **SIZE,
+        ),
+        Parameter("codec", "", "How stored fields are compressed.", choices=("default", "best_compression")),
+        Parameter(
+            "source_mode",
+            "",
+            "Whether the source of documents is stored, or put together from doc values (from 8.17 on).",
+            choices=("stored", "synthetic"),
+        ),
+        Parameter(
+            "bulk_runner",
+            "",
+            "What sends the load of the ingest challenges: slices of files encoded beforehand, or Rally's own bulk.",
+            choices=("slices", "native"),
+        ),
+        Parameter(
+            "bulk_response",
+            "",
+            "What Elasticsearch returns: of each document, or of errors alone. With bulk_runner native it is full.",
+            choices=("filtered", "full"),
+        ),
+        Parameter("compress_requests", "", "Compress bulk bodies with gzip; not with bulk_runner native."),
+        Parameter("ingest_percentage", "%", "How much of each epoch the ingest challenges load.", 1, 100),
+        Parameter(
+            "target_docs_per_second",
+            "documents/s",
+            "Rate that the cluster should reach; 0 for none.",
+            0,
+            1_000_000_000,
+        ),
+        Parameter(
+            "target_gb_per_day",
+            "GB/day",
+            "The same as bytes of JSON rows, in units of 10^9; 0 for none.",
+            0,
+            1_000_000,
+        ),
+        Parameter(
+            "spike_docs_per_second",
+            "documents/s",
+            "Rate that the cluster should reach for spike_minutes; 0 for no spike.",
+            0,
+            1_000_000_000,
+        ),
+        Parameter("spike_minutes", "minutes", "How long a spike lasts.", 0, 1440),
+        Parameter("paced", "", "Load at the target's rate, with its spike, instead of as fast as possible."),
         Parameter("delete_foreign_index", "", "Delete an index of that name even if this track did not create it."),
         Parameter("variants", "", "Query variants to run.", choices=tuple(VARIANTS), many=True),
         Parameter("transports", "", "Transports to run them by.", choices=TRANSPORTS, many=True),
@@ -202,9 +285,16 @@ def check(values: dict[str, Any]) -> dict[str, Any]:
     :return: name to value, lists always as lists.
     :raises esrally.exceptions.TrackConfigError: on the first value that is not allowed.
     """
-    checked = {name: PARAMETERS[name].check(value) for name, value in values.items()}
+    by_bytes = PARAMETERS["corpus_bytes"].check(values["corpus_bytes"]) and not values["rows_per_epoch"]
+    checked = {
+        name: value if name == "rows_per_epoch" and by_bytes else PARAMETERS[name].check(value)
+        for name, value in values.items()
+    }
     if "production" not in checked["configurations"]:
         checked["configurations"].insert(0, "production")
+    for refused, name, allowed in _combinations(checked):
+        if refused:
+            raise exceptions.TrackConfigError(f"track parameter [{name}] is [{checked[name]}], allowed is {allowed}")
     try:
         for corpus in corpora_of(checked).values():
             corpus.check()
@@ -215,9 +305,56 @@ def check(values: dict[str, Any]) -> dict[str, Any]:
             f"track parameters: shares_permille has [{part[0]}], allowed is what makes whole values of the "
             f"{checked['text_distinct_values']:,} text_distinct_values"
         )
+    if checked["paced"] and checked["spike_minutes"]:
+        _check_spike_fits(checked)
     return checked
 
 
 def corpora_of(values: dict[str, Any], test_mode: bool = False) -> dict[str, Any]:
     """The corpora that checked parameters ask for, by name; in Rally's test mode with at most 1000 documents a file."""
     return {name: kind.of(values, test_mode) for name, kind in CORPORA.items()}
+
+
+def _combinations(values: dict[str, Any]) -> Iterator[tuple[bool, str, str]]:
+    """Values that do not go together: whether they are given, the parameter, and what it may be then."""
+    v = values
+    native = v["bulk_runner"] == "native"
+    target = v["target_docs_per_second"] or v["target_gb_per_day"]
+    yield bool(v["corpus_bytes"] and v["rows_per_epoch"]), "corpus_bytes", "0 when rows_per_epoch is given"
+    yield native and v["bulk_response"] != "full", "bulk_response", "full with bulk_runner native, which cannot filter"
+    yield (
+        native and v["compress_requests"],
+        "compress_requests",
+        "false with bulk_runner native; use the client option http_compress",
+    )
+    both = bool(v["target_docs_per_second"] and v["target_gb_per_day"])
+    yield both, "target_gb_per_day", "0 when target_docs_per_second is given"
+    yield v["paced"] and not target, "paced", "false without target_docs_per_second or target_gb_per_day"
+    spike = bool(v["spike_docs_per_second"])
+    yield spike and not target, "spike_docs_per_second", "0 without target_docs_per_second or target_gb_per_day"
+    yield spike != bool(v["spike_minutes"]), "spike_minutes", "1 or more with spike_docs_per_second, and 0 without"
+
+
+def _check_spike_fits(values: dict[str, Any]) -> None:
+    pace = pace_of(values)
+    needed = pace["spike_seconds"] * (pace["docs_per_second"] + pace["spike_docs_per_second"])
+    corpus = Corpus.of(values, False)
+    rows = corpus.rows_per_epoch * corpus.epochs * values["ingest_percentage"] // 100
+    if rows < needed:
+        raise exceptions.TrackConfigError(
+            f"track parameter [spike_minutes] is [{values['spike_minutes']}], for which the load needs "
+            f"{needed:,.0f} documents but has {rows:,}: the spike begins when the load has been steady for as long"
+        )
+
+
+def pace_of(values: dict[str, Any]) -> dict[str, float]:
+    """What the cluster should reach, by checked parameters.
+
+    :return: ``docs_per_second`` (0 for no target), ``spike_docs_per_second`` and ``spike_seconds`` (0 for no spike).
+    """
+    by_bytes = values["target_gb_per_day"] * 1e9 / 86_400 / Corpus.of(values, False).mean_row_bytes
+    return {
+        "docs_per_second": values["target_docs_per_second"] or by_bytes,
+        "spike_docs_per_second": float(values["spike_docs_per_second"]),
+        "spike_seconds": 60.0 * values["spike_minutes"],
+    }
