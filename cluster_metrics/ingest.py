@@ -1,9 +1,10 @@
 """Runners, param source and scheduler of the ingest challenges: bulk requests, and the account of each epoch."""
 
+import asyncio
 import gzip
 import math
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ from esrally import exceptions
 from esrally.driver.runner import BulkIndex
 from esrally.track.params import BulkIndexParamSource
 
-from .bulk import FILTER, REASON_CHARS, BulkCounts, send_bulk
+from .bulk import FILTER, FIRST_BACKOFF_S, MOST_RETRIES, REASON_CHARS, BulkCounts, send_bulk
 from .corpus import NAME
 from .coverage import Coverages
 from .encoded import EncodedRows
@@ -140,6 +141,7 @@ class ClientParams:
             "filter-path": FILTER if params["bulk-response"] == "filtered" else "",
             "compress-requests": params["compress-requests"],
             "tally": BulkCounts(),
+            "span": {},
         }
         self._watched = 0.0
 
@@ -156,9 +158,30 @@ class ClientParams:
         return self._bulks.completed
 
 
-def tally_id(epoch: int, client: int) -> str:
+def _tally_id(epoch: int, client: int) -> str:
     """Where a client's tally of an epoch (0 for all of them) stands in the account."""
     return f"{epoch}-{client}"
+
+
+async def _note(es: Any, name: str, note: dict[str, Any]) -> None:
+    """Puts a document into the account, outside the timed section; repeated while the load fills the write queue."""
+    import elasticsearch
+
+    with aside(es):
+        for attempt in range(MOST_RETRIES + 1):
+            try:
+                await request(es, "PUT", f"/{ACCOUNT}/_doc/{name}", note)
+                return
+            except elasticsearch.ApiError as e:
+                if e.status_code != 429 or attempt == MOST_RETRIES:
+                    raise
+                await asyncio.sleep(FIRST_BACKOFF_S * 2**attempt)
+
+
+async def _others(es: Any, metrics: str) -> dict[str, dict[str, int]]:
+    """``_stats`` of all primary shards but those of the track; a missing number is 0, as when there are none."""
+    stats = (await get(es, f"/*,-{NAME},-{ACCOUNT}/_stats/{metrics}"))["_all"]["primaries"]
+    return defaultdict(Counter, {key: Counter(value) for key, value in stats.items()})
 
 
 class IngestBulk:
@@ -188,18 +211,18 @@ class IngestBulk:
 
         documents = params["documents"]
         counts = BulkCounts(sent=documents)
+        params["span"].setdefault("started", time.time())
         try:
             counts, encode_ms = await (_native if "native" in params else _slice)(es, params)
         except (elasticsearch.ApiError, elasticsearch.TransportError) as e:
-            counts.rejected[type(e).__name__] = documents
-            counts.reasons.append(str(e)[:REASON_CHARS])
+            kind = f"HTTP {e.status_code}" if isinstance(e, elasticsearch.ApiError) else type(e).__name__
+            counts.rejected[kind] = documents
             raise
         finally:
             params["tally"].add(counts)
             if params["last"]:
-                with aside(es):
-                    path = f"/{ACCOUNT}/_doc/{tally_id(params['epoch'], params['client'])}"
-                    await request(es, "PUT", path, vars(params["tally"]))
+                note = {"span": params["span"] | {"ended": time.time()}, "tally": vars(params["tally"])}
+                await _note(es, _tally_id(params["epoch"], params["client"]), note)
         meta = {
             "weight": documents,
             "unit": "docs",
@@ -290,7 +313,6 @@ async def snapshot(es: Any) -> dict[str, float]:
     """
     stats = (await get(es, f"/{NAME}/_stats/indexing,refresh,merge,flush"))["_all"]["total"]
     indexing, refresh, merges, flush = (stats[key] for key in ("indexing", "refresh", "merges", "flush"))
-    others = (await get(es, f"/*,-{NAME},-{ACCOUNT}/_stats/indexing"))["_all"]["primaries"]
     counted = {
         "index_ms": indexing["index_time_in_millis"],
         "index_docs": indexing["index_total"],
@@ -304,7 +326,7 @@ async def snapshot(es: Any) -> dict[str, float]:
         "merge_throttle_ms": merges["total_throttled_time_in_millis"],
         "flush_ms": flush["total_time_in_millis"],
         "flushes": flush["total"],
-        "foreign_docs": others.get("indexing", {}).get("index_total", 0),
+        "foreign_docs": (await _others(es, "indexing"))["indexing"]["index_total"],
         "found": (await get(es, f"/{NAME}/_count"))["count"],
         "target_cpu_ms": await target_cpu_ms(es),
     }
@@ -319,7 +341,7 @@ async def snapshot(es: Any) -> dict[str, float]:
 class IngestBegin:
     """Opens the account, and notes how clean the target is before the load.
 
-    Goes to the metrics store as ``ingest-begin``. Of all primary shards of the cluster, as Rally warns of them:
+    Goes to the metrics store as ``ingest-begin``. Of all primary shards but the track's, as Rally warns of them:
     ``merge_ms``, ``merge_throttle_ms``, ``index_ms``, ``refresh_ms``, ``flush_ms``, each a sum since the shards were
     opened, and ``merges_current``, ``index_current``, what goes on now.
 
@@ -327,14 +349,13 @@ class IngestBegin:
     """
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
-        before = (await get(es, "/_stats/indexing,refresh,merge,flush"))["_all"]["primaries"]
+        before = await _others(es, "indexing,refresh,merge,flush")
         indexing, refresh, merges, flush = (before[key] for key in ("indexing", "refresh", "merges", "flush"))
         await delete_own_index(es, ACCOUNT, params.get("delete-foreign-index", False))
         settings = {"number_of_shards": 1, "number_of_replicas": 0}
         mappings = {"dynamic": False, "_meta": {"created_by": MARK}}
         await request(es, "PUT", f"/{ACCOUNT}", {"settings": settings, "mappings": mappings})
-        with aside(es):
-            await request(es, "PUT", f"/{ACCOUNT}/_doc/snapshot", await snapshot(es))
+        await _note(es, "snapshot", await snapshot(es))
         return {
             "weight": 1,
             "unit": "ops",
@@ -357,7 +378,9 @@ class IngestEpoch:
     The service time is that of the refresh. Goes to the metrics store as ``ingest-epoch`` with
 
     - ``epoch``: that was loaded; 0 for all of them.
+    - ``round``: the epoch, or the first of them.
     - ``clients``: of the load.
+    - ``wall_ms``: from the start of the first bulk request to the end of the last, by the clients' clocks.
     - ``sent``, ``acknowledged``, ``found``: documents of this load, by the clients and after the refresh.
     - ``requests``, ``retries``, ``took_ms``, ``send_ms``, ``parse_ms``, ``bytes_out``, ``bytes_in``: sums over its
       bulk requests, as in :class:`IngestBulk`.
@@ -379,19 +402,17 @@ class IngestEpoch:
         epoch = epochs[0] if len(epochs) == 1 else 0
         await request(es, "POST", f"/{NAME}/_refresh", timeout=LONG_S)
         with aside(es):
-            ids = ["snapshot", *(tally_id(epoch, client) for client in range(clients))]
+            ids = ["snapshot", *(_tally_id(epoch, client) for client in range(clients))]
             try:
                 noted = (await request(es, "POST", f"/{ACCOUNT}/_mget", {"ids": ids}))["docs"]
             except elasticsearch.NotFoundError:
                 noted = [{}]
             if not noted[0].get("found"):
                 raise exceptions.RallyAssertionError("the account of this load is missing; run the task ingest-begin")
+            tallies = [note["_source"] for note in noted[1:] if note.get("found")]  # of clients that had rows
             total = BulkCounts()
-            for tally in noted[1:]:
-                if tally.get("found"):  # a client without rows notes nothing
-                    counts = BulkCounts(**tally["_source"])
-                    counts.rejected = Counter(counts.rejected)
-                    total.add(counts)
+            for tally in tallies:
+                total.add(BulkCounts(**tally["tally"] | {"rejected": Counter(tally["tally"]["rejected"])}))
             now = await snapshot(es)
             delta = {key: value - noted[0]["_source"][key] for key, value in now.items()}
             found = round(delta.pop("found"))
@@ -399,14 +420,17 @@ class IngestEpoch:
             if params["final"]:
                 await delete_own_index(es, ACCOUNT)
             else:
-                await request(es, "PUT", f"/{ACCOUNT}/_doc/snapshot", now)
+                await _note(es, "snapshot", now)
             stats = (await request(es, "GET", f"/{NAME}/_stats/store,segments,translog"))["_all"]
+        spans = [tally["span"] for tally in tallies]
         sums = ("requests", "retries", "took_ms", "send_ms", "parse_ms", "bytes_out", "bytes_in")
         return {
             "weight": 1,
             "unit": "ops",
             "epoch": epoch,
+            "round": epochs[0],
             "clients": clients,
+            "wall_ms": 1000 * (max(s["ended"] for s in spans) - min(s["started"] for s in spans)),
             "sent": total.sent,
             "acknowledged": total.acknowledged,
             "found": found,

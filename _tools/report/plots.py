@@ -7,6 +7,7 @@ from itertools import chain
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from .scatter import size
 from .stats import Estimate
@@ -87,6 +88,24 @@ class Bar:
     start: float
     end: float
     filled: bool
+
+
+@dataclass(frozen=True)
+class RateLine:
+    """A rate over time.
+
+    :param start: of the first bucket, in s.
+    :param width: of a bucket, in s.
+    :param rates: of each bucket.
+    :param steady: start and end of the window that counts, in s; none if it is too short.
+    :param merges: when a merge was seen, in s.
+    """
+
+    start: float
+    width: float
+    rates: Sequence[float]
+    steady: tuple[float, float] | None
+    merges: Sequence[float]
 
 
 def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str, mark: float | None = None) -> str:
@@ -312,6 +331,41 @@ def _upright(ax: Axes, values: Sequence[float]) -> None:
     else:
         ax.set_ylim(min(0.0, low), high * 1.1 or 1)
     ax.grid(axis="y")
+
+
+def rates(lines: Sequence[RateLine], goal: float, label: str) -> str:
+    """A rate over time, in steps; the steady windows are shaded, and marks below the axis show where merges ran.
+
+    :param lines: loads, one after the other.
+    :param goal: a rate to reach, as a dashed line; 0 for none.
+    :param label: of the vertical axis, with its unit.
+    """
+    left, top, height = 66.0, LINE + 8, 200.0
+    most = max(max(rate for line in lines for rate in line.rates), goal)
+
+    def paint(canvas: Canvas) -> None:
+        ax = axes(canvas, Box(left, top, NARROW - left - 12, height))
+        for line in lines:
+            steps = [*line.rates, line.rates[-1]]
+            at = [line.start + i * line.width for i in range(len(steps))]
+            ax.plot(at, steps, color=PALETTE[0], linewidth=1.5, drawstyle="steps-post")
+            if line.steady:
+                ax.axvspan(*line.steady, color=PALETTE[0], alpha=GRID, linewidth=0)
+            for merge in line.merges:
+                ax.plot([merge], [most * 0.03], "|", color=PALETTE[1], markersize=10)
+        if goal:
+            ax.axhline(goal, color=PALETTE[2], linestyle="--", linewidth=2)
+        ax.set_ylim(0, most * 1.15)
+        ax.set_xlim(left=0)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
+        ax.yaxis.set_major_locator(MaxNLocator(5))
+        ax.xaxis.set_major_locator(MaxNLocator(6))
+        ax.grid(axis="y")
+        ax.set_xlabel("s")
+        ax.set_title(label, loc="left", fontsize=FONT, fontweight="bold")
+
+    return draw(NARROW, top + height + 2.5 * LINE, paint)
 
 
 def _divide(ax: Axes, spans: Sequence[Span]) -> None:

@@ -15,6 +15,8 @@ from elasticsearch import helpers
 
 from cluster_metrics.index import CHECKS
 
+BULK = "ingest-bulk"
+"""Operation type of bulk requests, of whose documents some may be taken when others are not."""
 KINDS = (
     "query-cell",
     "query-plan",
@@ -34,6 +36,9 @@ KINDS = (
     "sketch-ingest",
     "ingested-rows",
     "sketch-questions",
+    "ingest-begin",
+    BULK,
+    "ingest-epoch",
 )
 """Operation types whose samples are read."""
 MOST_RACES = 1000
@@ -82,7 +87,7 @@ class Race:
     """A race of this track.
 
     :param document: its document in ``rally-races-*``.
-    :param samples: its normal samples in order of time, failed ones left out.
+    :param samples: its normal samples in order of time; failed ones left out, but for bulk requests.
     :param failed: samples that failed, by cell.
     :param parameters: the track parameters as resolved.
     :param target: version, JVM, cores and heap of each node of the target.
@@ -234,10 +239,10 @@ def _read(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
         kind, cell = hit["operation-type"], hit["operation"]
         if kind in CHECKS:
             continue
-        if hit["meta"]["success"]:
-            samples.append(Sample(kind, hit["@timestamp"], cell, hit["value"], hit["meta"]))
-        else:
+        if not hit["meta"]["success"]:
             failed[cell] = failed.get(cell, 0) + 1
+        if hit["meta"]["success"] or kind == BULK and "success-count" in hit["meta"]:
+            samples.append(Sample(kind, hit["@timestamp"], cell, hit["value"], hit["meta"]))
     return Race(
         document,
         samples,

@@ -8,7 +8,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import compare, decomp, esql, frontier, ingest_decomp, limits, noise, page, profile, schedule, sketch
+from . import (
+    append,
+    compare,
+    decomp,
+    esql,
+    frontier,
+    ingest,
+    ingest_decomp,
+    limits,
+    noise,
+    page,
+    profile,
+    schedule,
+    sketch,
+)
 from .race import Race, ReportError, connect, load, load_all
 from .section import Section, Sheet
 from .text import setting
@@ -20,6 +34,8 @@ EXPLAINED_BY = {
     "ingest-decomp": ingest_decomp,
     "sketch-floor": sketch,
     "esql-stored-fields": esql,
+    "ingest": ingest,
+    "append-no-conflicts-index-only": append,
 }
 """The report module of each challenge. It offers ``sections(race)`` and ``sheets(race)`` for the report, and ``PLAN``,
 a :class:`.cells.Plan`, which says what of its samples ``make compare`` and ``make aa`` hold against each other.
