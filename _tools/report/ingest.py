@@ -137,10 +137,10 @@ def _shares(race: Race) -> str:
     for i, epoch in enumerate(epochs):
         of_parts = [f"{number(found[k][i])} ({percent(found[k][i] / whole[i])})" for k in NAMES]
         rows.append([str(epoch.meta["epoch"]), number(epoch.meta["wall_ms"] / 1000), number(whole[i]), *of_parts])
-    middle = {k: median(v) for k, v in found.items()}
-    shares = {k: median(found[k] / whole) for k in NAMES}
+    middle = {k: mean(v) for k, v in found.items()}
+    shares = {k: mean(found[k] / whole) for k in NAMES}
     rows.append(
-        ["median", number(float(np.median([s.meta["wall_ms"] / 1000 for s in epochs]))), number(middle["whole"].value)]
+        ["mean", number(float(np.mean([s.meta["wall_ms"] / 1000 for s in epochs]))), number(middle["whole"].value)]
         + [f"{number(middle[k].value)} ({percent(shares[k].value)})" for k in NAMES]
     )
     rows.append(
@@ -175,12 +175,11 @@ def _resolution(race: Race) -> str:
 
 def _shares_figure(race: Race) -> Figure:
     found = parts(race.of("ingest-epoch"))
-    whole = float(np.median(found["whole"]))
-    ms = {k: 1000 * float(np.median(found[k])) for k in NAMES}
+    ms = {k: 1000 * float(np.mean(v)) for k, v in found.items()}
     short = {"client": "client and network", "indexing": "indexing", "other": "other in Elasticsearch"}
-    shown = [plots.Part(short[k], ms[k], ms[k] / (1000 * whole)) for k in NAMES]
-    svg = plots.stack(shown, plots.Part("whole", 1000 * whole, 1.0))
-    return Figure(svg, "Client time per million rows, medians over the epochs.")
+    shown = [plots.Part(short[k], ms[k], float(np.mean(found[k] / found["whole"]))) for k in NAMES]
+    svg = plots.stack(shown, plots.Part("whole", ms["whole"], 1.0))
+    return Figure(svg, "Client time per million rows, means over the epochs.")
 
 
 def _target(race: Race) -> str:

@@ -29,6 +29,9 @@ def _shards(race: Race) -> Iterator[str]:
 
 
 def _warmth(race: Race) -> Iterator[str]:
+    if race.of("ingest-bulk"):
+        yield "Nothing is warmed up: the first load meets a new index, and after a start code that is not compiled yet."
+        return
     warmups = race.parameters.get("warmup_iterations")
     if warmups:
         text = f"Warm caches: {_count(warmups, 'coverage')} of each cell ran uncounted before it was measured."
