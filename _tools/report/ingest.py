@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cluster_metrics.parameters import corpus_of, pace_of
+from cluster_metrics.corpus import Corpus
+from cluster_metrics.parameters import pace_of
 
 from . import plots, rates
 from .cells import Plan
@@ -329,5 +330,4 @@ def documents(race: Race) -> str:
 
 def row_bytes(race: Race) -> float:
     """Mean size of a row of the corpus as JSON."""
-    corpus = corpus_of(race.parameters)
-    return sum(map(corpus.row_bytes, range(1, corpus.epochs + 1))) / corpus.epochs
+    return Corpus.of(race.parameters, False).mean_row_bytes
