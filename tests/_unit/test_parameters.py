@@ -5,7 +5,7 @@ import pytest
 from esrally import exceptions
 
 from _tools.race.rally import resolved
-from cluster_metrics.parameters import PARAMETERS, check
+from cluster_metrics.parameters import PARAMETERS, check, corpora_of, pace_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,6 +72,56 @@ def test_a_value_that_is_not_allowed_gets_one_clear_line(name, value, allowed):
     with pytest.raises(exceptions.TrackConfigError) as e:
         check(defaults() | {name: value})
     assert str(e.value) == f"track parameter [{name}] is [{value}], allowed is {allowed}"
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"refresh_interval": "soon"}, "[refresh_interval] is [soon], allowed is default, -1 for never, or a time"),
+        ({"translog_flush_threshold": "1"}, "[translog_flush_threshold] is [1], allowed is default, or a size"),
+        ({"bulk_runner": "native"}, "[bulk_response] is [filtered], allowed is full with bulk_runner native"),
+        (
+            {"bulk_runner": "native", "bulk_response": "full", "compress_requests": True},
+            "[compress_requests] is [True], allowed is false with bulk_runner native",
+        ),
+        ({"corpus_bytes": 1000}, "[corpus_bytes] is [1000], allowed is 0 when rows_per_epoch is given"),
+        (
+            {"target_docs_per_second": 1, "target_gb_per_day": 1},
+            "[target_gb_per_day] is [1], allowed is 0 when target_docs_per_second is given",
+        ),
+        ({"paced": True}, "[paced] is [True], allowed is false without target_docs_per_second"),
+        ({"spike_docs_per_second": 9}, "[spike_docs_per_second] is [9], allowed is 0 without target_docs_per_second"),
+        ({"target_docs_per_second": 1, "spike_minutes": 2}, "[spike_minutes] is [2], allowed is 1 or more with spike"),
+        (
+            {"target_docs_per_second": 1, "spike_docs_per_second": 10**6, "spike_minutes": 2, "paced": True},
+            "for which the load needs 120,000,120 documents but has 5,000,000",
+        ),
+    ],
+)
+def test_values_that_do_not_go_together_get_one_clear_line(given, message):
+    with pytest.raises(exceptions.TrackConfigError) as e:
+        check(defaults() | given)
+    assert message in str(e.value) and "\n" not in str(e.value)
+
+
+def test_native_takes_the_full_response_unless_told_otherwise():
+    assert resolved("bulk_runner:native")["bulk_response"] == "full"
+
+
+def test_never_to_refresh_may_be_given_as_a_number():
+    assert check(resolved("refresh_interval:-1"))["refresh_interval"] == "-1"
+
+
+def test_bytes_decide_the_rows():
+    corpus = corpora_of(check(resolved("corpus_bytes:8300000,epochs:2")))["cluster-metrics"]
+    assert corpus.rows_per_epoch * 2 * corpus.mean_row_bytes == pytest.approx(8_300_000, rel=1e-3)
+
+
+def test_bytes_a_day_are_a_rate():
+    values = check(resolved("target_gb_per_day:864,spike_docs_per_second:7,spike_minutes:3"))
+    pace = pace_of(values)
+    assert pace["docs_per_second"] * corpora_of(values)["cluster-metrics"].mean_row_bytes == pytest.approx(1e7)
+    assert (pace["spike_docs_per_second"], pace["spike_seconds"]) == (7.0, 180.0)
 
 
 def test_a_single_choice_may_be_given_without_a_list():

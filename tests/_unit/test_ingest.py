@@ -1,0 +1,98 @@
+"""How a load is divided among clients, laid out over epochs and paced."""
+
+from types import SimpleNamespace
+
+import pytest
+from esrally import exceptions
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster_metrics.bulk import BulkCounts
+from cluster_metrics.experiment import _lay_out_epochs
+from cluster_metrics.ingest import IngestPace, _agree, slices
+
+VALUES = {
+    "rows_per_epoch": 2500,
+    "ingest_percentage": 100,
+    "bulk_indexing_clients": 3,
+    "bulk_runner": "slices",
+    "bulk_size": 100,
+    "paced": False,
+}
+
+
+@given(st.integers(1, 5000), st.integers(1, 700), st.integers(1, 9))
+def test_clients_together_send_each_row_once(rows, bulk_size, clients):
+    sent = []
+    for client in range(clients):
+        for epoch, first, count in slices(rows, [1, 2], bulk_size, client, clients, 100):
+            assert 1 <= count <= bulk_size
+            sent += [(epoch, row) for row in range(first, first + count)]
+    assert sorted(sent) == [(epoch, row) for epoch in (1, 2) for row in range(rows)]
+
+
+def test_a_percentage_is_of_each_clients_requests_rounded_up():
+    assert [count for _, _, count in slices(1000, [1], 100, 0, 2, 30)] == [100, 100]
+    assert [first for _, first, _ in slices(1000, [1], 100, 1, 2, 1)] == [500]
+
+
+def task(name, kind):
+    return SimpleNamespace(name=name, operation=SimpleNamespace(type=kind, params={}), schedule=None)
+
+
+def schedule():
+    return [
+        task("create", "create-index"),
+        task("index-append", "ingest-bulk"),
+        task("refresh-after-index", "ingest-epoch"),
+        task("force-merge", "force-merge"),
+    ]
+
+
+def test_the_load_and_its_account_are_repeated_for_each_epoch():
+    laid_out = _lay_out_epochs(schedule(), [[1], [2]], VALUES)
+    load = ["index-append", "refresh-after-index"]
+    assert [t.name for t in laid_out] == ["create", *load, *load, "force-merge"]
+    params = [t.operation.params for t in laid_out[1:5]]
+    assert [p["epochs"] for p in params] == [[1], [1], [2], [2]]
+    assert [p["final"] for p in params] == [False, False, True, True]
+    assert [p.get("include-in-reporting", True) for p in params] == [True, True, False, False]
+    assert [p["expected"] for p in params if "expected" in p] == [2500, 2500]
+
+
+def test_the_load_of_all_epochs_is_one():
+    laid_out = _lay_out_epochs(schedule(), [[1, 2]], VALUES | {"ingest_percentage": 10})
+    assert len(laid_out) == 4
+    assert laid_out[2].operation.params["expected"] == 2 * 300
+
+
+def test_a_paced_load_has_a_spike_after_as_long_a_steady_rate():
+    pace = {"docs_per_second": 100.0, "spike_docs_per_second": 1000.0, "spike_seconds": 60.0}
+    operation = SimpleNamespace(params={"pace": pace, "bulk-size": 50})
+    scheduler = IngestPace(SimpleNamespace(operation=operation, clients=2))
+    due, now = [], 0.0
+    while now < 200:
+        now = scheduler.next(now)
+        due.append(now)
+    documents = [2 * 50 * sum(start <= at < start + 60 for at in due) for start in (0, 60, 120)]
+    assert documents == pytest.approx([6000, 60_000, 6000], rel=0.02)
+
+
+def test_documents_that_agree_pass():
+    _agree([1], 0, BulkCounts(sent=10, acknowledged=10), 10)
+    _agree([1], 10, BulkCounts(sent=10, acknowledged=10), 10)
+
+
+@pytest.mark.parametrize(
+    "expected, acknowledged, found, message",
+    [
+        (10, 10, 9, "10 acknowledged (+0), 9 found after the refresh (-1)"),
+        (10, 10, 11, "11 found after the refresh (+1)"),
+        (10, 8, 8, "8 acknowledged (-2), 8 found after the refresh (-2); 2 of 10 documents rejected"),
+        (12, 10, 10, "10 documents sent, 12 had to be (-2), 10 acknowledged"),
+    ],
+)
+def test_documents_that_differ_end_the_race(expected, acknowledged, found, message):
+    with pytest.raises(exceptions.RallyAssertionError) as e:
+        _agree([3], expected, BulkCounts(sent=10, acknowledged=acknowledged), found)
+    assert str(e.value).startswith("epoch 3: 10 documents sent") and message in str(e.value)

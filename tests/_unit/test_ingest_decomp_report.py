@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+
+from _tools.report import ingest_decomp as explained
+from _tools.report.race import Race, Sample
+from cluster_metrics.ingest_steps import NAIVE, NATIVE, SLICES, STEPS
+
+WALL_S = {NAIVE: 20.0, "keep-alive": 19.0, "orjson": 13.0, "constant-action": 13.0, "filter-path": 11.0}
+WALL_S |= {"bulk-10000": 9.0, "slices": 8.0, "clients-2": 5.0, "clients-4": 5.0, "clients-8": 6.0}
+WALL_S |= {"refresh-off": 6.0, "translog-async": 5.5, SLICES: 10.0, NATIVE: 15.0}
+
+
+def race(walls=WALL_S, rounds=20, took_ms=5.0, **parameters):
+    """A race in which all cells of a round are slowed down alike, by up to half."""
+    samples = []
+    for r, slow in enumerate(np.random.default_rng(1).uniform(1, 1.5, rounds)):
+        for i, (cell, s) in enumerate(walls.items()):
+            wall_ms = s * slow * 100  # of 100,000 rows
+            meta = dict.fromkeys(explained.COLUMNS, 1.0) | {"round": r, "rows": 100_000, "wall_ms": wall_ms}
+            meta |= {"least_took_ms": took_ms, "client_cpu_ms": wall_ms / 20, "rows_per_second": 1e8 / wall_ms}
+            samples.append(Sample("ingest-cell", r * 100 + i, cell, wall_ms, meta))
+    return Race({"race-id": "x", "challenge": "ingest-decomp"}, samples, {}, parameters)
+
+
+def texts(race):
+    return {s.title: s.text for s in explained.sections(race)}
+
+
+def test_savings_are_formed_within_rounds_against_the_step_before():
+    cells = explained.Cells(race())
+    assert {s.name: b for s, b in explained.taken(race(), cells)}["filter-path"] == "constant-action"
+    ratio = cells.times_as_fast("keep-alive", "orjson")
+    assert (ratio.low, ratio.value, ratio.high) == pytest.approx((19 / 13,) * 3)
+    share = cells.share_saved("keep-alive", "orjson")
+    assert (share.low, share.high) == pytest.approx((6 / 20,) * 2)
+    saved = cells.saved("keep-alive", "orjson")
+    assert 6 <= saved.low <= saved.value <= saved.high <= 9
+
+
+def test_alone_each_step_is_held_against_naive():
+    alone = race(design="one-at-a-time")
+    assert {base for _, base in explained.taken(alone, explained.Cells(alone))} == {NAIVE}
+
+
+def test_advice_tells_gains_losses_and_what_makes_no_difference():
+    text = texts(race())["What to do"]
+    gains, others = text.split("Slower here: ")
+    assert gains.index("**orjson**") < gains.index("**clients-2**") < gains.index("**translog-async**")
+    assert others.startswith("clients-8.")
+    assert "beyond the noise: constant-action, clients-4, refresh-off." in others
+
+
+def test_steps_without_samples_are_named():
+    def without(*names):
+        return texts(race({k: v for k, v in WALL_S.items() if k not in names}))["What to do"]
+
+    assert "step orjson was left out" in without("orjson") and "No samples" not in without("orjson")
+    assert "**No samples of slices.**" in without("slices")
+    assert explained.sections(race({"orjson": 1.0})) == []
+
+
+def test_few_rounds_give_no_verdict():
+    assert "Too few rounds to judge: keep-alive" in texts(race(rounds=19))["What to do"]
+
+
+def test_performance_names_the_best_and_the_shares():
+    text = texts(race())["How fast it gets"]
+    assert "**clients-2**" in text or "**clients-4**" in text
+    assert "4.00 × [4.00, 4.00] the naive client" in text
+    assert "5.0 % [5.0 %, 5.0 %] of the wall time" in text
+    assert "1.50 × [1.50, 1.50] the rows/s of Rally's own" in text
+
+
+@pytest.mark.parametrize("took_ms, said", [(5.0, "at least that fine"), (199.0, "means little"), (0.0, "means little")])
+def test_the_resolution_of_took_is_said(took_ms, said):
+    assert said in texts(race(took_ms=took_ms))["Where the seconds go"]
+
+
+def test_every_step_has_its_bar_and_its_row():
+    section = next(s for s in explained.sections(race()) if s.title == "What each change buys")
+    assert all(f"| {step.name} " in section.text and step.name in section.figures[0].svg for step in STEPS)
+    assert "10–15 s (13–20 %)" in next(line for line in section.text.splitlines() if line.startswith("| orjson"))
+
+
+def test_the_sheet_has_a_row_per_sample():
+    (sheet,) = explained.sheets(race(rounds=3))
+    assert len(sheet.rows) == 3 * len(WALL_S)
+    assert set(sheet.columns) <= set(sheet.rows[0])
