@@ -12,6 +12,7 @@ import hashlib
 import json
 import sys
 from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -89,7 +90,7 @@ class Corpus:
 
     def row_bytes(self, epoch: int) -> int:
         """The size of one row of an epoch in bytes, with its newline."""
-        return len(_prefix(epoch, 1, 1)) + sum(len(suffix) + _VALUE_CHARS[f] for f, suffix in _SUFFIXES.items())
+        return JSON.row_bytes(epoch)
 
     def epoch_bytes(self, epoch: int) -> int:
         """The size of an epoch's file in bytes."""
@@ -133,11 +134,39 @@ class Corpus:
         return [f"N{node:03d}" for node in range(1, self.nodes + 1)]
 
 
-_SUFFIXES = {"cpu": b',"mem":', "mem": b',"net":', "net": b"}\n"}
+@dataclass(frozen=True)
+class RowFormat:
+    """How a row is written: fixed bytes around values that have one width per field.
+
+    :param prefix: of an epoch, a node and a task (counted from 1), what stands before the first value; its length
+        depends on the epoch alone.
+    :param widths: bytes of each field's values.
+    :param suffixes: what follows the value of each field.
+    :param values: of millionths and their width, the bytes of each.
+    """
+
+    prefix: Callable[[int, int, int], bytes]
+    widths: dict[str, int]
+    suffixes: dict[str, bytes]
+    values: Callable[[list[int], int], list[bytes]]
+
+    def row_bytes(self, epoch: int) -> int:
+        """The size of one row of an epoch in bytes."""
+        return len(self.prefix(epoch, 1, 1)) + sum(self.widths.values()) + sum(map(len, self.suffixes.values()))
 
 
-def _prefix(epoch: int, node: int, task: int) -> bytes:
+def json_prefix(epoch: int, node: int, task: int) -> bytes:
+    """A row as JSON up to the value of cpu."""
     return b'{"epoch":%d,"node":"N%03d","task":"T%03d","cpu":' % (epoch, node, task)
+
+
+def json_values(micros: list[int], chars: int) -> list[bytes]:
+    """Millionths as decimal numbers of that many characters."""
+    return [(b"%d.%06d" % divmod(v, MICRO))[:chars] for v in micros]
+
+
+JSON = RowFormat(json_prefix, _VALUE_CHARS, {"cpu": b',"mem":', "mem": b',"net":', "net": b"}\n"}, json_values)
+"""Newline-delimited JSON, the format of the corpus' files."""
 
 
 def _shake(*key: object, size: int) -> bytes:
@@ -154,14 +183,18 @@ def _pareto(scale: int) -> list[int]:
     return [scale * 2 * QUANTILES // (2 * QUANTILES - 2 * k - 1) for k in range(QUANTILES)]
 
 
-def _decimal(micros: int, chars: int) -> str:
-    """Writes a million or more millionths as a decimal number of that many characters, digits beyond them cut off."""
-    digits = str(micros)
-    return f"{digits[:-6]}.{digits[-6:]}"[:chars]
+def _cut(micros: list[int], chars: int) -> list[int]:
+    """Ascending millionths, a million or more, cut to what a decimal number of that many characters can show."""
+    cut: list[int] = []
+    for digits in range(7, 13):
+        unit = 10 ** max(0, digits + 1 - chars)
+        ends = bisect_left(micros, 10**digits)
+        cut += [v - v % unit for v in micros[len(cut) : ends]]
+    return cut
 
 
-def quantiles(corpus: Corpus, node: int) -> dict[str, list[str]]:
-    """The 4096 quantiles of each field for a node (counted from 1), as the decimal numbers that stand in the rows.
+def quantiles(corpus: Corpus, node: int) -> dict[str, list[int]]:
+    """The 4096 quantiles of each field for a node (counted from 1), as millionths; these very numbers are in the rows.
 
     ``cpu`` and ``mem`` (percent) are triangular around a level of the node's own, ``net`` (kB/s) is a truncated Pareto
     distribution with a scale of the node's own.
@@ -172,7 +205,7 @@ def quantiles(corpus: Corpus, node: int) -> dict[str, list[str]]:
         "mem": _triangular((40 + r[2] % 49) * MICRO, (3 + r[3] % 9) * MICRO),
         "net": _pareto((2 + r[4] % 39) * MICRO),
     }
-    return {field: [_decimal(v, _VALUE_CHARS[field]) for v in values] for field, values in micros.items()}
+    return {field: _cut(values, _VALUE_CHARS[field]) for field, values in micros.items()}
 
 
 def _draws(corpus: Corpus, epoch: int) -> Iterator[array]:
@@ -195,39 +228,42 @@ def _draws(corpus: Corpus, epoch: int) -> Iterator[array]:
             block = array("H")
 
 
-def _tables(corpus: Corpus) -> list[list[str]]:
+def _tables(corpus: Corpus) -> list[list[int]]:
     """The quantiles of all (node, field) pairs, in the order in which their draws follow each other."""
     return [values for node in range(1, corpus.nodes + 1) for values in quantiles(corpus, node).values()]
 
 
-def _template(corpus: Corpus, epoch: int) -> tuple[bytes, dict[str, int]]:
+def _template(corpus: Corpus, epoch: int, row_format: RowFormat) -> tuple[bytes, dict[str, int]]:
     """One sweep with blanks for the values, and where in a row each field's value starts."""
-    blanks = b"".join(b" " * _VALUE_CHARS[field] + suffix for field, suffix in _SUFFIXES.items())
-    offsets, position = {}, len(_prefix(epoch, 1, 1))
-    for field, suffix in _SUFFIXES.items():
-        offsets[field] = position
-        position += _VALUE_CHARS[field] + len(suffix)
+    blanks, offsets = b"", {}
+    before = len(row_format.prefix(epoch, 1, 1))
+    for field, suffix in row_format.suffixes.items():
+        offsets[field] = before + len(blanks)
+        blanks += b" " * row_format.widths[field] + suffix
     sweep = b"".join(
-        _prefix(epoch, node, task) + blanks
+        row_format.prefix(epoch, node, task) + blanks
         for task in range(1, corpus.tasks + 1)
         for node in range(1, corpus.nodes + 1)
     )
     return sweep, offsets
 
 
-def _write_rows(corpus: Corpus, epoch: int, tables: list[list[str]], blocks: Iterable[array]) -> Iterator[bytearray]:
+def _write_rows(
+    corpus: Corpus, epoch: int, tables: list[list[int]], blocks: Iterable[array], row_format: RowFormat = JSON
+) -> Iterator[bytearray]:
     """The bytes of each block: the template of a sweep repeated, and the values set in, one byte column at a time."""
-    sweep, offsets = _template(corpus, epoch)
-    width = corpus.row_bytes(epoch)
+    sweep, offsets = _template(corpus, epoch, row_format)
+    width = row_format.row_bytes(epoch)
+    encoded = [row_format.values(t, row_format.widths[FIELDS[i % len(FIELDS)]]) for i, t in enumerate(tables)]
     columns = corpus.nodes * len(FIELDS)
     for draws in blocks:
         size = len(draws) // len(FIELDS) * width
         block = bytearray(sweep * -(-size // len(sweep)))
         del block[size:]
-        for column, table in enumerate(tables):
+        for column, table in enumerate(encoded):
             node, field = divmod(column, len(FIELDS))
-            values = "".join(map(table.__getitem__, draws[column::columns])).encode()
-            first, chars = node * width + offsets[FIELDS[field]], _VALUE_CHARS[FIELDS[field]]
+            values = b"".join(map(table.__getitem__, draws[column::columns]))
+            first, chars = node * width + offsets[FIELDS[field]], row_format.widths[FIELDS[field]]
             for i in range(chars):
                 block[first + i :: corpus.nodes * width] = values[i::chars]
         yield block
@@ -241,16 +277,16 @@ def _count(counts: list[Counter], blocks: Iterable[array]) -> Iterator[array]:
         yield draws
 
 
-def rows(corpus: Corpus, epoch: int) -> Iterator[bytearray]:
+def rows(corpus: Corpus, epoch: int, row_format: RowFormat = JSON) -> Iterator[bytearray]:
     """The rows of an epoch in order, a block of about 200,000 whole rows at a time."""
-    return _write_rows(corpus, epoch, _tables(corpus), _draws(corpus, epoch))
+    return _write_rows(corpus, epoch, _tables(corpus), _draws(corpus, epoch), row_format)
 
 
-def _answers(corpus: Corpus, tables: list[list[str]], counts: list[Counter]) -> dict:
+def _answers(corpus: Corpus, tables: list[list[int]], counts: list[Counter]) -> dict:
     answers: dict[str, dict] = {name: {} for name in corpus.node_names()}
     for column, (table, count) in enumerate(zip(tables, counts)):
         node, field = divmod(column, len(FIELDS))
-        weighted = ((float(table[draw]), n) for draw, n in sorted(count.items()))
+        weighted = ((table[draw] / MICRO, n) for draw, n in sorted(count.items()))
         answers[corpus.node_names()[node]][FIELDS[field]] = field_answers(weighted)
     return answers
 

@@ -170,13 +170,23 @@ def _compile_plugin(name: str, home: Path, version: str, ecj: Path) -> None:
     descriptor = DESCRIPTOR.format(name=name, description=PLUGINS[name], version=version)
     (module / "plugin-descriptor.properties").write_text(descriptor)
     with tempfile.TemporaryDirectory() as classes:
-        classpath = os.pathsep.join(str(jar) for jar in sorted((home / "lib").glob("*.jar")))
-        command = [str(JRE_HOME / "bin" / "java"), "-jar", str(ecj), "-17", "-nowarn", "-proc:none", "-d", classes]
-        result = subprocess.run(
-            [*command, "-cp", classpath, str(HERE / f"{name}.java")], capture_output=True, text=True, check=False
-        )
-        if result.returncode:
-            raise InstallError(f"our {name} does not compile against Elasticsearch {version}:\n{result.stderr}")
+        try:
+            compile_java(HERE / f"{name}.java", sorted((home / "lib").glob("*.jar")), Path(classes), ecj)
+        except InstallError as e:
+            raise InstallError(f"our {name} does not compile against Elasticsearch {version}:\n{e}") from None
         with zipfile.ZipFile(module / f"{name}.jar", "w", zipfile.ZIP_DEFLATED) as jar:
             for file in sorted(Path(classes).rglob("*.class")):
                 jar.write(file, file.relative_to(classes))
+
+
+def compile_java(source: Path, jars: list[Path], classes: Path, ecj: Path) -> None:
+    """Compiles one source file against jars into the folder ``classes``.
+
+    :param ecj: the compiler, see ``ECJ``.
+    :raises InstallError: with what the compiler says.
+    """
+    command = [str(JRE_HOME / "bin" / "java"), "-jar", str(ecj), "-17", "-nowarn", "-proc:none", "-d", str(classes)]
+    classpath = os.pathsep.join(map(str, jars))
+    result = subprocess.run([*command, "-cp", classpath, str(source)], capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise InstallError(result.stderr)

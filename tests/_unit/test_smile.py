@@ -1,0 +1,141 @@
+"""SMILE against Jackson's own implementation, which Elasticsearch uses."""
+
+import contextlib
+import json
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from _tools.elasticsearch.install import ECJ, JRE_HOME, compile_java, fetch
+from cluster_metrics import smile
+from cluster_metrics.smile import SmileError, decode, encode
+
+HERE = Path(__file__).parent
+DOWNLOADS = HERE.parents[1] / "_work" / "downloads"
+JARS = (
+    "com.fasterxml.jackson.core:jackson-core:2.17.2",
+    "com.fasterxml.jackson.dataformat:jackson-dataformat-smile:2.17.2",
+)
+
+integers = st.one_of(
+    st.integers(-20, 20),
+    st.integers(-(2**31) - 2, 2**31 + 2),
+    st.integers(-(2**63) - 2, 2**63 + 2),
+    st.integers(-(2**300), 2**300),
+    st.builds(lambda power, near: 2**power + near, st.integers(0, 200), st.integers(-2, 2)),
+)
+floats = st.floats(allow_nan=False, allow_infinity=False)
+texts = st.one_of(
+    st.text(max_size=70),
+    st.text("aZ09_", max_size=70),
+    st.sampled_from(("x", "é", "€", "𝄞")).flatmap(lambda c: st.integers(0, 200).map(lambda n: c * n)),
+    st.text(min_size=60, max_size=300),
+)
+documents = st.recursive(
+    st.one_of(st.none(), st.booleans(), integers, floats, texts),
+    lambda inner: st.one_of(st.lists(inner, max_size=8), st.dictionaries(texts, inner, max_size=8)),
+    max_leaves=20,
+)
+SHARED = {"names": [{f"name {i % 1100}": i, "é": "value", "x" * 70: 1} for i in range(1500)], "value": ["value"] * 3}
+
+
+@pytest.fixture(scope="module")
+def jackson(tmp_path_factory):
+    classes = tmp_path_factory.mktemp("classes")
+    jars = []
+    for coordinates in JARS:  # a jar must be called so
+        jars.append(classes / (coordinates.split(":")[1] + ".jar"))
+        jars[-1].symlink_to(fetch(coordinates, DOWNLOADS).resolve())
+    compile_java(HERE / "data" / "SmileOracle.java", jars, classes, fetch(ECJ, DOWNLOADS))
+    command = [str(JRE_HOME / "bin" / "java"), "-cp", ":".join(map(str, [*jars, classes])), "SmileOracle"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ask(kind, data):
+        process.stdin.write(kind.encode() + struct.pack(">i", len(data)) + data)
+        process.stdin.flush()
+        (size,) = struct.unpack(">i", process.stdout.read(4))
+        if size < 0:
+            (size,) = struct.unpack(">h", process.stdout.read(2))
+            raise ValueError(process.stdout.read(size).decode())
+        return process.stdout.read(size)
+
+    yield ask
+    process.stdin.close()
+    assert process.wait(timeout=10) == 0
+
+
+def same(one, other):
+    """Equal, and of the same types: 1 is not 1.0, and 0.0 not -0.0."""
+    return repr(one) == repr(other)
+
+
+@settings(max_examples=2000)
+@given(documents)
+def test_jackson_reads_what_we_write_and_writes_the_same_bytes(jackson, document):
+    encoded = encode(document)
+    assert smile.SEPARATOR not in encoded
+    assert same(json.loads(jackson("d", encoded)), document)
+    assert jackson("e", json.dumps(document).encode()) == encoded
+
+
+@settings(max_examples=2000)
+@given(documents, st.sampled_from("esv"))
+@example(SHARED, "s")
+@example(SHARED, "v")
+def test_we_read_what_jackson_writes(jackson, document, kind):
+    encoded = jackson(kind, json.dumps(document).encode())
+    assert same(decode(encoded), document)
+    assert same(decode(encoded + smile.SEPARATOR), document)
+
+
+@settings(max_examples=500)
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False)))
+def test_single_precision(jackson, values):
+    encoded = encode(values, 32)
+    assert smile.SEPARATOR not in encoded
+    read = [struct.unpack(">f", struct.pack(">f", v))[0] for v in json.loads(jackson("d", encoded))]
+    assert same(read, values)
+    assert same(decode(encoded), values)
+
+
+@settings(max_examples=200)
+@given(st.lists(floats, min_size=1), st.lists(st.floats(width=32), min_size=1))
+def test_many_floats_at_once_are_those_one_by_one(doubles, singles):
+    for bits, values in ((64, doubles), (32, singles)):
+        precision = smile.FLOATS[bits]
+        assert precision.encode_all(values) == [precision.encode(v)[1:] for v in values]
+
+
+def test_what_has_no_encoding():
+    with pytest.raises(SmileError, match="^1e[+]39 is beyond single precision$"):
+        encode(1e39, 32)
+    with pytest.raises(SmileError, match="^set has no encoding in SMILE$"):
+        encode({"a": {1}})
+    with pytest.raises(SmileError, match="^the name of a member is 1, it must be text$"):
+        encode({1: 1})
+
+
+@settings(max_examples=500)
+@given(documents, st.data())
+def test_bytes_that_are_cut_off_or_damaged_never_hang_or_crash(document, data):
+    encoded = encode(document)
+    with pytest.raises(SmileError):
+        decode(encoded[: data.draw(st.integers(0, len(encoded) - 1))])
+    damaged = bytearray(encoded)
+    damaged[data.draw(st.integers(4, len(encoded) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(SmileError):
+        decode(bytes(damaged))
+
+
+def test_what_is_no_item():
+    for data, message in (
+        (b'{"index":{}}', "no SMILE header"),
+        (encode(1) + encode(2), "bytes after the end of the item, from byte 5"),
+        (smile.HEADER + b"\x00", "no SMILE at byte 5 of 5"),
+    ):
+        with pytest.raises(SmileError, match=f"^{message}$"):
+            decode(data)
