@@ -17,6 +17,7 @@ dashboards: _venv/ready
 
 bench: _venv/ready
 	@_venv/bin/python -m _tools.bench.corpus
+	@_venv/bin/python -m _tools.bench.encoders
 
 # CSV: es_profile_decomp.csv files of races, instead of simulated ones
 bench-statistics: _venv/ready

@@ -9,6 +9,8 @@ from typing import Any
 
 from esrally import exceptions
 
+from .requests import headers_of
+
 FILTER = "took,errors,items.*.error"
 """``filter_path`` that leaves 25 bytes of a response without errors, and of another one what went wrong."""
 MOST_RETRIES = 5
@@ -16,6 +18,17 @@ FIRST_BACKOFF_S = 0.5
 """Pause before the first retry; it doubles with each further one."""
 MOST_REASONS = 3
 REASON_CHARS = 200
+MISLEADING = {
+    "must be terminated by a newline": "or, in SMILE, by the byte 0xFF, which also ends every action and document",
+    "start with Smile format header": "every action and document needs a header of its own",
+    "Compressor detection can only be called": "a document in SMILE has no header of its own",
+    "shared text value": "actions and documents in SMILE are ended by the byte 0xFF, not by a newline",
+    "Unexpected end": "an action or a document is cut off",
+    "does not support stream parsing": "_bulk and _msearch take no CBOR",
+    "compatible version is required on both": "Content-Type and Accept must both name a version, or neither",
+    "Unexpected character (':'": "is it SMILE under the content type of JSON?",
+}
+"""What Elasticsearch says of a body that is framed wrongly, and what it means."""
 REJECTED = "429 es_rejected_execution_exception"
 """A full queue; known by its type where a filtered response has no status."""
 
@@ -93,7 +106,7 @@ async def send_bulk(
     import elasticsearch
 
     path = f"/{index}/_bulk?filter_path={filter_path}" if filter_path else f"/{index}/_bulk"
-    headers = {"content-type": content_type, "accept": "application/json"} | (headers or {})
+    headers = headers_of(es, content_type) | (headers or {})
     counts = BulkCounts(sent=documents)
     while True:
         es.return_raw_response()
@@ -126,13 +139,24 @@ async def send_bulk(
 
 
 def _refusal(response: bytes) -> str:
-    """Status, type and reason of a request that was refused as a whole."""
+    """Status, type and reason of a request that was refused as a whole, and what may be wrong with it."""
     try:
         decoded = json.loads(response)
-        reason = " ".join(str(decoded["error"]["reason"]).split())[:REASON_CHARS]
-        return f"{decoded['status']} {decoded['error']['type']}: {reason}"
+        error = decoded["error"]
+        if isinstance(error, str):
+            return _explained(f"{decoded['status']} {error}")
+        while "caused_by" in error:
+            error = error["caused_by"]
+        return _explained(f"{decoded['status']} {decoded['error']['type']}: {error['reason']}")
     except (ValueError, KeyError, TypeError):
         return response[:REASON_CHARS].decode(errors="replace")
+
+
+def _explained(reason: str) -> str:
+    """A reason in one line, cut to its length, and what it means where Elasticsearch's words mislead."""
+    reason = " ".join(reason.split())
+    meant = next((f" ({text})" for said, text in MISLEADING.items() if said in reason), "")
+    return reason[:REASON_CHARS] + meant
 
 
 def _failures(response: dict[str, Any], documents: int) -> list[tuple[str, str]]:
@@ -148,4 +172,4 @@ def _failures(response: dict[str, Any], documents: int) -> list[tuple[str, str]]
 def _failure(error: dict[str, Any], status: int | None) -> tuple[str, str]:
     """Status, if the response was not filtered, with the type of the error, and its reason."""
     kind = error["type"] if status is None else f"{status} {error['type']}"
-    return REJECTED if REJECTED.endswith(kind) else kind, str(error.get("reason"))[:REASON_CHARS]
+    return REJECTED if REJECTED.endswith(kind) else kind, _explained(str(error.get("reason")))

@@ -5,14 +5,14 @@ A body of any number of rows is a slice of that file, so sending it costs a clie
 
 import mmap
 import os
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .corpus import Corpus, rows
+from . import smile
+from .corpus import FIELDS, JSON, MICRO, Corpus, RowFormat, rows
 from .files import part_of
 
-JSON_ACTION = b'{"index":{}}\n'
+ACTION: dict[str, dict] = {"index": {}}
 
 
 @dataclass(frozen=True)
@@ -20,25 +20,38 @@ class Encoding:
     """A wire format of bulk bodies.
 
     :param content_type: of a request with such a body.
-    :param row_bytes: of a corpus and an epoch, the size of one row with its action.
-    :param blocks: of a corpus and an epoch, all rows with their actions in order, many at a time.
+    :param row_format: of a row with its action before it.
     """
 
     content_type: str
-    row_bytes: Callable[[Corpus, int], int]
-    blocks: Callable[[Corpus, int], Iterator[bytes]]
+    row_format: RowFormat
 
 
-def _json_row_bytes(corpus: Corpus, epoch: int) -> int:
-    return len(JSON_ACTION) + corpus.row_bytes(epoch)
+def _json_prefix(epoch: int, node: int, task: int) -> bytes:
+    return b'{"index":{}}\n' + JSON.prefix(epoch, node, task)
 
 
-def _json_blocks(corpus: Corpus, epoch: int) -> Iterator[bytes]:
-    for block in rows(corpus, epoch):
-        yield JSON_ACTION + bytes(block[:-1]).replace(b"\n", b"\n" + JSON_ACTION) + b"\n"
+def _smile_rows(bits: int) -> RowFormat:
+    precision = smile.FLOATS[bits]
+    action = smile.body([smile.encode(ACTION)])
+    cpu, mem, net = (smile.name_token(field) + precision.token for field in FIELDS)
+
+    def prefix(epoch: int, node: int, task: int) -> bytes:
+        of_row = smile.encode({"epoch": epoch, "node": f"N{node:03d}", "task": f"T{task:03d}"})
+        return action + of_row.removesuffix(smile.END_OF_OBJECT) + cpu
+
+    def values(micros: list[int], width: int) -> list[bytes]:
+        return precision.encode_all([v / MICRO for v in micros])
+
+    suffixes = {"cpu": mem, "mem": net, "net": smile.END_OF_OBJECT + smile.SEPARATOR}
+    return RowFormat(prefix, dict.fromkeys(FIELDS, precision.size), suffixes, values)
 
 
-ENCODINGS = {"json": Encoding("application/x-ndjson", _json_row_bytes, _json_blocks)}
+ENCODINGS = {
+    "json": Encoding("application/x-ndjson", RowFormat(_json_prefix, JSON.widths, JSON.suffixes, JSON.values)),
+    "smile-32": Encoding(smile.CONTENT_TYPE, _smile_rows(32)),
+    "smile-64": Encoding(smile.CONTENT_TYPE, _smile_rows(64)),
+}
 
 
 def encoded_file(rows_file: str | os.PathLike, encoding: str) -> Path:
@@ -54,12 +67,12 @@ def generate_encoded(corpus: Corpus, epoch: int, encoding: str, data_root: Path)
     :raises CorpusError: when the folder cannot be written or the disk is too small.
     """
     path = encoded_file(data_root / corpus.file_name(epoch), encoding)
-    size = corpus.rows_per_epoch * ENCODINGS[encoding].row_bytes(corpus, epoch)
+    size = corpus.rows_per_epoch * ENCODINGS[encoding].row_format.row_bytes(epoch)
     if path.exists() and path.stat().st_size == size:
         return path
     with part_of(path, size, f"bulk bodies ({encoding}) of corpus epoch {epoch}") as part:
         with open(part, "wb") as out:
-            for block in ENCODINGS[encoding].blocks(corpus, epoch):
+            for block in rows(corpus, epoch, ENCODINGS[encoding].row_format):
                 out.write(block)
         os.replace(part, path)
     return path
@@ -74,7 +87,7 @@ class EncodedRows:
 
     def __init__(self, corpus: Corpus, epoch: int, rows_file: str | os.PathLike, encoding: str = "json"):
         self.content_type = ENCODINGS[encoding].content_type
-        self._row_bytes = ENCODINGS[encoding].row_bytes(corpus, epoch)
+        self._row_bytes = ENCODINGS[encoding].row_format.row_bytes(epoch)
         with open(encoded_file(rows_file, encoding), "rb") as f:
             self._bytes = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
 

@@ -57,6 +57,7 @@ class Request:
     path: str
     content_type: str
     body: bytes
+    accept: str = "application/json"
 
 
 def coverage_requests(

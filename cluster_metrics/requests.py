@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import io
 from collections.abc import Iterator
 from typing import Any
 
 from .queries import Request
+from .smile import CONTENT_TYPE as SMILE
 
 
 @contextlib.contextmanager
@@ -35,10 +37,36 @@ async def get(es: Any, path: str) -> Any:
         return await request(es, "GET", path)
 
 
+class _Bytes:
+    """Passes on bodies that are encoded already, and responses undecoded."""
+
+    def dumps(self, data: bytes) -> bytes:
+        return data
+
+    def loads(self, data: bytes) -> io.BytesIO:
+        return io.BytesIO(data)
+
+
+def headers_of(es: Any, content_type: str, accept: str = "application/json") -> dict[str, str]:
+    """The headers of a request; where they name SMILE, the client is made to pass it through.
+
+    Elasticsearch wants a version in both types or in neither. Rally adds one to the types that it knows, and does not
+    know SMILE, so beside SMILE both are given with a version.
+    """
+    types = {"content-type": content_type, "accept": accept}
+    if SMILE not in types.values():
+        return types
+    es.transport.serializers.serializers.setdefault("application/vnd.elasticsearch+smile", _Bytes())
+    return {
+        name: f"application/vnd.elasticsearch+{mimetype.removeprefix('application/')}; compatible-with=8"
+        for name, mimetype in types.items()
+    }
+
+
 async def send(es: Any, request: Request) -> bytes:
     """Sends a request inside the timed section and returns the response undecoded."""
     es.return_raw_response()
-    headers = {"content-type": request.content_type, "accept": "application/json"}
+    headers = headers_of(es, request.content_type, request.accept)
     response = await es.perform_request(method="POST", path=request.path, headers=headers, body=request.body)
     return response.body.getvalue()
 
@@ -54,15 +82,20 @@ async def target_cpu_ms(es: Any) -> float:
 
     A node samples its process once a second at most, so this waits for samples taken after the call, up to 2 s.
     """
-    path = "/_nodes/stats/process?filter_path=nodes.*.process.timestamp,nodes.*.process.cpu.total_in_millis"
+    timestamps = "nodes.*.timestamp,nodes.*.process.timestamp"
+    path = f"/_nodes/stats/process?filter_path={timestamps},nodes.*.process.cpu.total_in_millis"
 
     async def read() -> dict[str, dict]:
-        return {node: stats["process"] for node, stats in (await get(es, path))["nodes"].items()}
+        return (await get(es, path))["nodes"]
 
     first = latest = await read()
     for _ in range(20):
+        # by the node's own clock, with 10 ms for making up the response
+        if all(
+            stats["process"]["timestamp"] >= first.get(node, {"timestamp": 0})["timestamp"] - 10
+            for node, stats in latest.items()
+        ):
+            break
         await asyncio.sleep(0.1)
         latest = await read()
-        if all(p["timestamp"] > first.get(node, {"timestamp": 0})["timestamp"] for node, p in latest.items()):
-            break
-    return float(sum(p["cpu"]["total_in_millis"] for p in latest.values()))
+    return float(sum(stats["process"]["cpu"]["total_in_millis"] for stats in latest.values()))

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+CONTENT_TYPE = "application/smile"
 HEADER = b":)\n\x00"
 """Version 0, no shared names, no shared values, binary as 7 bits a byte."""
 SEPARATOR = b"\xff"
 """Ends each item of ``_bulk`` and ``_msearch``, as a newline does in NDJSON; the last one, too."""
+END_OF_OBJECT = b"\xfb"
 _MOST_SHARED = 1024
 _LITERALS = {0x20: "", 0x21: None, 0x22: False, 0x23: True}
 
@@ -100,7 +102,7 @@ def _encode(value: Any, encode_float: Callable[[float], bytes], add: Callable[[b
         for name, member in value.items():
             add(name_token(name))
             _encode(member, encode_float, add)
-        add(b"\xfb")
+        add(END_OF_OBJECT)
     elif isinstance(value, (list, tuple)):
         add(b"\xf8")
         for member in value:

@@ -1,30 +1,32 @@
 import json
+import struct
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_metrics.corpus import Corpus, generate_epoch
-from cluster_metrics.encoded import EncodedRows, encoded_file, generate_encoded
+from cluster_metrics import smile
+from cluster_metrics.corpus import FIELDS, Corpus, generate_epoch
+from cluster_metrics.encoded import ACTION, EncodedRows, encoded_file, generate_encoded
 
 
-def generate(corpus, epoch, folder):
+def generate(corpus, epoch, folder, encoding="json"):
     rows_file = generate_epoch(corpus, epoch, folder)
-    generate_encoded(corpus, epoch, "json", folder)
-    return rows_file, EncodedRows(corpus, epoch, rows_file)
+    generate_encoded(corpus, epoch, encoding, folder)
+    return rows_file, EncodedRows(corpus, epoch, rows_file, encoding)
 
 
-@given(
-    st.builds(
-        Corpus,
-        nodes=st.integers(1, 12),
-        tasks=st.integers(1, 12),
-        rows_per_epoch=st.integers(1, 400),
-        epochs=st.just(123),
-        seed=st.integers(0, 9),
-    ),
-    st.sampled_from([1, 9, 10, 123]),
-    st.data(),
+corpora = st.builds(
+    Corpus,
+    nodes=st.integers(1, 12),
+    tasks=st.integers(1, 12),
+    rows_per_epoch=st.integers(1, 400),
+    epochs=st.just(999),
+    seed=st.integers(0, 9),
 )
+
+
+@given(corpora, st.sampled_from([1, 9, 10, 123]), st.data())
 def test_a_slice_is_the_rows_with_an_action_before_each(tmp_path_factory, corpus, epoch, data):
     rows_file, encoded = generate(corpus, epoch, tmp_path_factory.mktemp("corpus"))
     rows = rows_file.read_bytes().splitlines(keepends=True)
@@ -33,6 +35,29 @@ def test_a_slice_is_the_rows_with_an_action_before_each(tmp_path_factory, corpus
     expected = b"".join(b'{"index":{}}\n' + row for row in rows[first : first + count])
     assert encoded.body(first, count) == expected
     assert encoded.content_type == "application/x-ndjson"
+
+
+@given(corpora, st.sampled_from([1, 15, 16, 100, 999]))
+def test_smile_says_what_json_says(tmp_path_factory, corpus, epoch):
+    folder = tmp_path_factory.mktemp("corpus")
+    rows_file, double = generate(corpus, epoch, folder, "smile-64")
+    _, single = generate(corpus, epoch, folder, "smile-32")
+    expected = [json.loads(line) for line in rows_file.read_text().splitlines()]
+    assert double.content_type == "application/smile"
+    for encoded, rounded in ((double, float), (single, lambda v: struct.unpack(">f", struct.pack(">f", v))[0])):
+        items = encoded.body(0, corpus.rows_per_epoch).split(smile.SEPARATOR)
+        assert items.pop() == b""
+        assert set(items[::2]) == {smile.encode({"index": {}})}
+        rows = [row | {field: rounded(row[field]) for field in FIELDS} for row in expected]
+        assert [smile.decode(item) for item in items[1::2]] == rows
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_the_template_gives_the_bytes_of_the_general_encoder(tmp_path, bits):
+    rows_file, encoded = generate(Corpus(nodes=3, tasks=2, rows_per_epoch=500, epochs=2), 2, tmp_path, f"smile-{bits}")
+    documents = [json.loads(line) for line in rows_file.read_text().splitlines()]
+    items = [smile.encode(item, bits) for document in documents for item in (ACTION, document)]
+    assert encoded.body(0, 500) == smile.body(items)
 
 
 def test_blocks_follow_each_other_without_a_seam(tmp_path):
