@@ -16,6 +16,7 @@ from .cluster_metrics.frontier import (
 from .cluster_metrics.index import CheckIndex, CheckIndexParams, CheckTarget, DeleteOwnIndex
 from .cluster_metrics.ingest import IngestBegin, IngestBulk, IngestEpoch, IngestPace, IngestParams
 from .cluster_metrics.ingest_decomp import IngestDecompParams, IngestDecompRunner
+from .cluster_metrics.ingest_formats import IngestFormatsParams, IngestFormatsRunner
 from .cluster_metrics.profile import ProfileParams, ProfileRunner
 from .cluster_metrics.sketch import (
     FloorIngestParams,
@@ -44,6 +45,7 @@ def register(registry):
     registry.register_runner("esql-stored-fields", StoredFieldsRunner(), async_runner=True)
     registry.register_runner("esql-profile", StoredFieldsRunner(), async_runner=True)
     registry.register_runner("ingest-decomp", IngestDecompRunner(), async_runner=True)
+    registry.register_runner("ingest-formats", IngestFormatsRunner(), async_runner=True)
     registry.register_runner("sketch-ingest", FloorIngestRunner(), async_runner=True)
     registry.register_runner("sketch-questions", FloorQuestionsRunner(), async_runner=True)
     registry.register_runner("ingest-begin", IngestBegin(), async_runner=True)
@@ -62,6 +64,7 @@ def register(registry):
     registry.register_param_source("check-text-params", CheckTextParams)
     registry.register_param_source("stored-fields-params", StoredFieldsParams)
     registry.register_param_source("ingest-decomp-params", IngestDecompParams)
+    registry.register_param_source("ingest-formats-params", IngestFormatsParams)
     registry.register_param_source("sketch-ingest-params", FloorIngestParams)
     registry.register_param_source("sketch-questions-params", FloorQuestionsParams)
     registry.register_param_source("ingest-params", IngestParams)

@@ -16,8 +16,11 @@ from .encoded import generate_encoded
 from .files import CorpusError
 from .index import CHECKS
 from .ingest import slices
+from .ingest_formats import log_of
+from .weblogs import WebLog
 
 CELL = "query-cell"
+FORMATS = "ingest-formats"
 LOADS = ("ingest-bulk", "ingest-epoch")
 PLANS = (
     "query-plan",
@@ -27,6 +30,7 @@ PLANS = (
     "ingest-decomp",
     "sketch-ingest",
     "sketch-questions",
+    FORMATS,
 )
 """Operation types of tasks whose runner walks a plan in rounds."""
 
@@ -51,7 +55,8 @@ class Experiment(loader.TrackProcessor):
         for corpus in parameters.corpora_of(values, test_mode).values():
             values |= corpus.sizes()
             _lay_out_corpus(track, corpus)
-        values["cell_rows"] = min(values["cell_rows"], values["rows_per_epoch"])
+        for name in ("cell_rows", "format_rows"):
+            values[name] = min(values[name], values["rows_per_epoch"])
         for challenge in track.challenges:
             challenge.schedule = _lay_out_passes(challenge.schedule, values["seed"], values["passes"])
             epochs = list(range(1, values["epochs"] + 1))
@@ -79,6 +84,11 @@ class Experiment(loader.TrackProcessor):
         }
         for part in range(len(corpus.parts())):
             yield prepare_part, {"part": part, **common}
+        for task in (leaf for element in challenge.schedule for leaf in element):
+            if task.operation.type == FORMATS and "weblogs" in task.operation.params["corpora"]:
+                log = log_of(task.operation.params, corpus.rows_per_epoch)
+                for encoding in task.operation.params["encodings"]:
+                    yield prepare_log, {"log": asdict(log), "encoding": encoding, "folder": f"{data_root_dir}/{name}"}
 
 
 def prepare_part(name: str, corpus: dict[str, Any], part: int, encodings: list[str], data_root: str) -> None:
@@ -93,6 +103,17 @@ def prepare_part(name: str, corpus: dict[str, Any], part: int, encodings: list[s
         made.generate(part, folder, lambda line: console.info(line, flush=True))
         for encoding in encodings:
             generate_encoded(made, part + 1, encoding, folder)
+    except CorpusError as e:
+        raise loader.exceptions.DataError(str(e)) from None
+
+
+def prepare_log(log: dict[str, int], encoding: str, folder: str) -> None:
+    """Encodes a web log on a load-driver host, unless it is there.
+
+    :param log: its parameters.
+    """
+    try:
+        WebLog(**log).generate(encoding, Path(folder))
     except CorpusError as e:
         raise loader.exceptions.DataError(str(e)) from None
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,7 @@ class IngestCell:
     :param bulk_size: documents of a request (default 1000).
     :param settings: of the index, beside those of all cells.
     :param keep_alive: whether connections stay open between requests (default true).
+    :param meta: further keys of its sample.
     """
 
     name: str
@@ -42,6 +43,7 @@ class IngestCell:
     bulk_size: int = 1000
     settings: dict[str, Any] = field(default_factory=dict)
     keep_alive: bool = True
+    meta: dict[str, Any] = field(default_factory=dict)
 
 
 async def run_cell(
@@ -64,6 +66,7 @@ async def run_cell(
         ``bytes_out`` and ``bytes_in`` of the bodies; ``requests``, ``retries``; ``connections`` that the nodes accepted
         up to the request that asks for their number, whoever opened them; ``client_cpu_ms`` of this process while
         it sends; ``target_cpu_ms`` of all nodes up to the refresh at the end; ``refresh_wall_ms``, the time of that;
+        ``gc_ms`` and ``gc_count`` of the nodes' garbage collections that stop all else, while it sends;
         ``index_ms``, ``refresh_ms``, ``merge_ms`` and ``flush_ms``, as the index counts them (``_stats``);
         ``success-count``, ``error-count``.
     :raises esrally.exceptions.RallyAssertionError: when the documents sent, acknowledged and found differ, or a request
@@ -73,10 +76,10 @@ async def run_cell(
         await delete_own_index(es, INDEX, foreign)
         await request(es, "PUT", f"/{INDEX}", {"settings": settings | cell.settings, "mappings": mappings})
     try:
-        cpu_ms, connections = await target_cpu_ms(es), await _connections(es)
+        cpu_ms, before = await target_cpu_ms(es), await _counters(es)
         await _reconnect(es, cell.keep_alive)
         sample, counts = await _ingest(es, cell, rows)
-        sample["connections"] = await _connections(es) - connections
+        sample |= {name: value - before[name] for name, value in (await _counters(es)).items()}
         refreshed = time.perf_counter()
         with aside(es):
             await request(es, "POST", f"/{INDEX}/_refresh")
@@ -93,6 +96,30 @@ async def run_cell(
         await _reconnect(es)
         with aside(es):
             await delete_own_index(es, INDEX)
+
+
+async def run_cells(
+    es: Any,
+    number: int,
+    cells: Iterable[tuple[IngestCell, int, dict[str, Any]]],
+    settings: dict[str, Any],
+    foreign: bool = False,
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Runs the cells of a round, see :func:`run_cell`.
+
+    :param number: of the round.
+    :param cells: each with its rows and the mappings of its index.
+    :return: samples, with their ``round``, and a line for each cell that Elasticsearch refused.
+    """
+    import elasticsearch
+
+    timings, errors = [], []
+    for cell, rows, mappings in cells:
+        try:
+            timings.append(await run_cell(es, cell, rows, settings, mappings, foreign) | {"round": number})
+        except elasticsearch.ApiError as e:
+            errors.append(f"{cell.name}: HTTP {e.status_code} {e.message}")
+    return timings, errors
 
 
 async def _ingest(es: Any, cell: IngestCell, rows: int) -> tuple[dict[str, Any], BulkCounts]:
@@ -115,7 +142,7 @@ async def _ingest(es: Any, cell: IngestCell, rows: int) -> tuple[dict[str, Any],
         await _all([client() for _ in range(cell.clients)])
     wall_s = time.perf_counter() - started
     cpu_s = time.process_time() - cpu_s
-    sample = {
+    sample = cell.meta | {
         "cell": cell.name,
         "clients": cell.clients,
         "bulk_size": cell.bulk_size,
@@ -171,10 +198,17 @@ async def _reconnect(es: Any, keep_alive: bool = True) -> None:
             node.session.connector._force_close = True
 
 
-async def _connections(es: Any) -> int:
-    """HTTP connections that all nodes of the target have accepted since they started."""
-    nodes = (await get(es, "/_nodes/stats/http?filter_path=nodes.*.http.total_opened"))["nodes"].values()
-    return sum(node["http"]["total_opened"] for node in nodes)
+async def _counters(es: Any) -> dict[str, Any]:
+    """What all nodes of the target have counted since they started: HTTP connections, and garbage collections of the
+    generations, which stop all else; the concurrent ones do not and are left out."""
+    path = "/_nodes/stats/http,jvm?filter_path=nodes.*.http.total_opened,nodes.*.jvm.gc.collectors"
+    nodes = (await get(es, path))["nodes"].values()
+    collectors = [node["jvm"]["gc"]["collectors"][kind] for node in nodes for kind in ("young", "old")]
+    return {
+        "connections": sum(node["http"]["total_opened"] for node in nodes),
+        "gc_ms": float(sum(c["collection_time_in_millis"] for c in collectors)),
+        "gc_count": sum(c["collection_count"] for c in collectors),
+    }
 
 
 async def index_times(es: Any, index: str) -> dict[str, float]:

@@ -17,7 +17,7 @@ from .bulk import BulkCounts, send_bulk
 from .corpus import NAME, Corpus
 from .coverage import Coverages, shuffled
 from .encoded import EncodedRows
-from .ingest_cell import INDEX, IngestCell, run_cell
+from .ingest_cell import INDEX, IngestCell, run_cells
 from .ingest_steps import NATIVE, Client, clients
 from .rounds import round_result
 
@@ -181,15 +181,10 @@ class IngestDecompRunner:
     """
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
-        import elasticsearch
-
-        timings, errors = [], []
-        common = params["rows"], params["settings"], params["mappings"], params["delete-foreign-index"]
-        for cell in params["cells"]:
-            try:
-                timings.append(await run_cell(es, cell, *common) | {"round": params["round"]})
-            except elasticsearch.ApiError as e:
-                errors.append(f"{cell.name}: HTTP {e.status_code} {e.message}")
+        cells = ((cell, params["rows"], params["mappings"]) for cell in params["cells"])
+        timings, errors = await run_cells(
+            es, params["round"], cells, params["settings"], params["delete-foreign-index"]
+        )
         return round_result(timings, errors, round=params["round"])
 
     def __repr__(self) -> str:

@@ -10,7 +10,9 @@ from esrally import exceptions
 from .configurations import CONFIGURATIONS
 from .corpora import CORPORA
 from .corpus import LIMITS, Corpus
+from .encoded import ENCODINGS
 from .files import CorpusError
+from .ingest_formats import CORPORA as FORMAT_CORPORA
 from .ingest_steps import DESIGNS
 from .queries import TRANSPORTS, VARIANTS
 from .text_values import BLOCKS, FORMS
@@ -273,6 +275,33 @@ PARAMETERS = {
             "The sketch server of sketch-floor; `make race` starts one unless this is set.",
             pattern=r"[\w.-]+:\d{1,5}",
             form="host:port",
+        ),
+        Parameter("format_corpora", "", "What ingest-formats ingests.", choices=FORMAT_CORPORA, many=True),
+        Parameter(
+            "formats",
+            "",
+            "Wire formats of ingest-formats; json is always among them.",
+            choices=tuple(ENCODINGS),
+            many=True,
+        ),
+        Parameter(
+            "bulk_sizes", "documents", "Documents of one bulk request of ingest-formats.", 1, 1_000_000, many=True
+        ),
+        Parameter(
+            "client_counts",
+            "clients",
+            "Concurrent clients of ingest-formats; 0 is as many as the load driver has cores.",
+            0,
+            256,
+            many=True,
+        ),
+        Parameter(
+            "format_rows",
+            "documents",
+            "Rows that each cell of ingest-formats ingests, a quarter as many of the web log, "
+            "and more where each client could not send a whole request else.",
+            4,
+            10_000_000,
         ),
     )
 }
