@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from . import smile
 from .answers import PERCENTS
 from .corpus import FIELDS, NAME
 from .queries import Request
@@ -27,6 +28,7 @@ class Configuration:
         ``msearch`` bundles them, ``parallel`` at a time (0: Elasticsearch's default); ``terms`` and ``filters`` ask for
         all nodes in one search; ``rollup`` reads a document per node and epoch that the ingesting client wrote.
     :param layout: of the index that is asked, see ``LAYOUTS``.
+    :param smile: what is SMILE in place of JSON: ``request``, or ``both`` with the response; empty for none.
     """
 
     change: str
@@ -36,6 +38,7 @@ class Configuration:
     form: str = "serial"
     parallel: int = 0
     layout: str = ""
+    smile: str = ""
 
     @property
     def index(self) -> str:
@@ -64,6 +67,7 @@ LAYOUTS = {
 BASE = "production"
 _REINDEX = "another index layout"
 _SAMPLED = "sampled answers"
+_SMILE = "a client that speaks SMILE"
 
 
 def _hdr(digits: int) -> dict[str, Any]:
@@ -92,6 +96,10 @@ CONFIGURATIONS = {
     "shards-4": Configuration("4 shards", _REINDEX, layout="shards-4"),
     "sorted": Configuration("index sorted by epoch and node", "slower indexing", layout="sorted"),
     "rollup": Configuration("rollup written at ingest", "client-side percentiles", form="rollup", layout="rollup"),
+    "smile-request": Configuration("requests in SMILE", _SMILE, smile="request"),
+    "smile": Configuration("requests and responses in SMILE", _SMILE, smile="both"),
+    "msearch+smile-request": Configuration("msearch, request in SMILE", _SMILE, form="msearch", smile="request"),
+    "msearch+smile": Configuration("msearch, request and response in SMILE", _SMILE, form="msearch", smile="both"),
     "msearch+hdr-3": Configuration("msearch, HDR 3 digits", "no negative values", _hdr(3), form="msearch"),
     "msearch+hdr-2": Configuration("msearch, HDR 2 digits", "no negative values", _hdr(2), form="msearch"),
     "msearch+sorted": Configuration("msearch, sorted index", "slower indexing", form="msearch", layout="sorted"),
@@ -130,25 +138,36 @@ def _aggregations(configuration: Configuration, nodes: list[str]) -> dict[str, A
 
 def requests_of(configuration: Configuration, nodes: list[str], epoch: int) -> list[Request]:
     """The requests of one coverage."""
-    path = f"/{configuration.index}/_search?request_cache=false"
     of_epoch = {"term": {"epoch": epoch}}
     if configuration.form == "rollup":
-        body = {"size": len(nodes), "query": {"bool": {"filter": [of_epoch]}}}
-        return [Request(path, "application/json", json.dumps(body).encode())]
-    aggregations = _aggregations(configuration, nodes)
-    if configuration.form in ("terms", "filters"):
-        body = {"size": 0, "query": {"bool": {"filter": [of_epoch]}}, "aggs": aggregations}
-        return [Request(path, "application/json", json.dumps(body).encode())]
-    bodies = [
-        json.dumps({"size": 0, "query": {"bool": {"filter": [{"term": {"node": n}}, of_epoch]}}, "aggs": aggregations})
-        for n in nodes
-    ]
+        bodies = [{"size": len(nodes), "query": {"bool": {"filter": [of_epoch]}}}]
+    elif configuration.form in ("terms", "filters"):
+        query = {"bool": {"filter": [of_epoch]}}
+        bodies = [{"size": 0, "query": query, "aggs": _aggregations(configuration, nodes)}]
+    else:
+        aggregations = _aggregations(configuration, nodes)
+        filters = ([{"term": {"node": n}}, of_epoch] for n in nodes)
+        bodies = [{"size": 0, "query": {"bool": {"filter": f}}, "aggs": aggregations} for f in filters]
+    encode, end = (smile.encode, smile.SEPARATOR) if configuration.smile else (json_bytes, b"\n")
+    accept = smile.CONTENT_TYPE if configuration.smile == "both" else "application/json"
     if configuration.form != "msearch":
-        return [Request(path, "application/json", body.encode()) for body in bodies]
-    header = json.dumps({"index": configuration.index, "request_cache": False})
-    lines = "".join(f"{header}\n{body}\n" for body in bodies)
+        path = f"/{configuration.index}/_search?request_cache=false"
+        content_type = smile.CONTENT_TYPE if configuration.smile else "application/json"
+        return [Request(path, content_type, encode(body), accept) for body in bodies]
+    header = encode({"index": configuration.index, "request_cache": False})
     limit = f"?max_concurrent_searches={configuration.parallel}" if configuration.parallel else ""
-    return [Request(f"/_msearch{limit}", "application/x-ndjson", lines.encode())]
+    content_type = smile.CONTENT_TYPE if configuration.smile else "application/x-ndjson"
+    lines = b"".join(header + end + encode(body) + end for body in bodies)
+    return [Request(f"/_msearch{limit}", content_type, lines, accept)]
+
+
+def decoded(configuration: Configuration, response: bytes) -> Any:
+    """The value of a response."""
+    return smile.decode(response) if configuration.smile == "both" else json.loads(response)
+
+
+def json_bytes(value: Any) -> bytes:
+    return json.dumps(value).encode()
 
 
 def answers_in(configuration: Configuration, nodes: list[str], responses: list[dict]) -> dict[str, dict]:

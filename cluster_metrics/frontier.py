@@ -11,7 +11,7 @@ from esrally import exceptions
 
 from .answers import field_answers, response_problems
 from .bulk import send_bulk
-from .configurations import CONFIGURATIONS, LAYOUTS, Configuration, answers_in, requests_of
+from .configurations import CONFIGURATIONS, LAYOUTS, Configuration, answers_in, decoded, requests_of
 from .corpus import FIELDS, NAME, Corpus
 from .coverage import Coverages, shuffled
 from .index import MARK, delete_own_index
@@ -77,8 +77,9 @@ class Answer:
         with es.new_request_context() as context:
             raw = await _send_all(es, self.configuration, self.requests)
         seconds = context.request_end - context.request_start
-        decoded = [json.loads(r) for r in raw]
-        items = decoded[0]["responses"] if self.configuration.form == "msearch" else decoded
+        items = [decoded(self.configuration, r) for r in raw]
+        if self.configuration.form == "msearch":
+            items = items[0]["responses"]
         if problems := [p for item in items for p in response_problems(item)]:
             raise exceptions.RallyAssertionError(f"{self.name}: {problems[0]}")
         answers = answers_in(self.configuration, list(self.expected), items)

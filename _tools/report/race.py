@@ -39,6 +39,8 @@ KINDS = (
     "ingest-begin",
     BULK,
     "ingest-epoch",
+    "ingest-formats",
+    "encode-documents",
 )
 """Operation types whose samples are read."""
 MOST_RACES = 1000

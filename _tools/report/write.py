@@ -13,6 +13,7 @@ from . import (
     compare,
     decomp,
     esql,
+    formats,
     frontier,
     ingest,
     ingest_decomp,
@@ -36,6 +37,7 @@ EXPLAINED_BY = {
     "esql-stored-fields": esql,
     "ingest": ingest,
     "append-no-conflicts-index-only": append,
+    "ingest-formats": formats,
 }
 """The report module of each challenge. It offers ``sections(race)`` and ``sheets(race)`` for the report, and ``PLAN``,
 a :class:`.cells.Plan`, which says what of its samples ``make compare`` and ``make aa`` hold against each other.
