@@ -13,6 +13,7 @@ from .corpus import FIELDS, JSON, MICRO, Corpus, RowFormat, rows
 from .files import part_of
 
 ACTION: dict[str, dict] = {"index": {}}
+JSON_ACTION = b'{"index":{}}\n'
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Encoding:
 
 
 def _json_prefix(epoch: int, node: int, task: int) -> bytes:
-    return b'{"index":{}}\n' + JSON.prefix(epoch, node, task)
+    return JSON_ACTION + JSON.prefix(epoch, node, task)
 
 
 def _smile_rows(bits: int) -> RowFormat:

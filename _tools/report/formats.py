@@ -232,12 +232,12 @@ def _throughput(cells: Cells) -> str:
 def _curves(cells: Cells) -> Iterator[Figure]:
     for corpus in dict.fromkeys(s.corpus for s in cells.series):
         shown = [s for s in cells.series if s.corpus == corpus]
-        points = {f"{s.encoding} × {s.clients}": {n: cells.rate(n, s) for n in cells.sizes(s)} for s in shown}
+        points = {f"{s.encoding} × {s.clients}": [(n, cells.rate(n, s)) for n in cells.sizes(s)] for s in shown}
         caption = (
             f"Documents per second over documents per request, {corpus}, by format and number of clients: medians with "
             "their 95 % intervals."
         )
-        yield Figure(plots.curves(points, "documents per request", "documents per s"), caption)
+        yield Figure(plots.lines(points, "documents per request", "documents per s"), caption)
 
 
 def _costs(cells: Cells) -> str:

@@ -172,37 +172,6 @@ def _across(ax: Axes, values: Sequence[float], label: str) -> None:
     ax.grid(axis="x")
 
 
-def curves(points: Mapping[str, Mapping[int, Estimate]], across: str, up: str) -> str:
-    """Medians with their 95 % intervals over a quantity that spans orders of magnitude, a line for each series.
-
-    :param points: by series, then by quantity.
-    :param across: label of the quantity, with its unit.
-    :param up: label of the medians, with their unit.
-    """
-    names, height = list(points), 230.0
-    box = Box(58, _columns(names, 4)[1] + LINE + 8, NARROW - 58 - 12, height)
-    places = sorted({x for of in points.values() for x in of})
-
-    def paint(canvas: Canvas) -> None:
-        ax = axes(canvas, box)
-        for i, of in enumerate(points.values()):
-            color, marker = PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)]
-            for x, found in of.items():
-                ax.plot([x, x], [found.low, found.high], color=color, linewidth=3, solid_capstyle="butt")
-            ax.plot(list(of), [e.value for e in of.values()], marker + "-", color=color, markersize=5, linewidth=1)
-        ax.set_xscale("log")
-        ax.set_xticks(places, [f"{x:,.0f}" for x in places])
-        ax.set_xticks([], minor=True)
-        ax.set_ylim(0, 1.05 * max(e.high for of in points.values() for e in of.values()))
-        ax.yaxis.set_major_formatter(lambda y, _: f"{y:,.0f}")
-        ax.grid(axis="y")
-        ax.set_xlabel(across)
-        ax.set_title(up, loc="left", fontsize=FONT)
-        _legend(canvas, names, 4)
-
-    return draw(NARROW, box.top + height + 2.5 * LINE, paint)
-
-
 def waterfall(bars: Sequence[Fall], label: str) -> str:
     """A bar for each step from what was before to what is now, with the 95 % interval of the latter.
 
@@ -241,7 +210,7 @@ def lines(curves: Mapping[str, Sequence[tuple[float, Estimate]]], across: str, u
     :param across: label of the horizontal axis, with its unit.
     :param upright: label of the vertical axis, with its unit.
     """
-    height, left, top = 300.0, 62.0, 2.8 * LINE
+    height, left, top = 300.0, 62.0, _columns(list(curves), 4)[1] + 1.8 * LINE
 
     def paint(canvas: Canvas) -> None:
         ax = axes(canvas, Box(left, top, NARROW - left - 12, height))
