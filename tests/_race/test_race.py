@@ -198,7 +198,7 @@ def test_plain_esrally_races_from_a_plain_clone(loaded, tmp_path):
         ({"PARAMS": "nodez:3"}, "Unused track parameters ['nodez']"),
         ({"CHALLENGE": "nothing"}, "CHALLENGE is [nothing], allowed is query-decomp"),
         ({"STORE": "somewhere"}, "STORE is [somewhere], allowed is http(s)://[user:password@]host[:port]"),
-        ({"STORE": "http://127.0.0.1:9", "INI": "rally.ini"}, "STORE and INI both name a metrics store; set one of them"),
+        ({"STORE": "http://127.0.0.1:9", "INI": "rally.ini"}, "STORE and INI both name a metrics store"),
         ({"INI": "nowhere.ini"}, "cannot read [nowhere.ini]: No such file or directory"),
         ({"CLIENT_OPTIONS": "nowhere.json"}, "nowhere.json"),
         ({"HOSTS": "127.0.0.1:9"}, "the target [127.0.0.1:9] does not answer GET / as Elasticsearch does"),
