@@ -2,10 +2,13 @@
 
 import random
 
+import pytest
 from races import COSTS, made
 
 from _tools.report.cells import common_cells, matrix, values
 from _tools.report.decomp import PLAN
+from _tools.report.race import KINDS
+from _tools.report.write import EXPLAINED_BY
 
 
 def test_samples_stand_in_order_of_round_whatever_their_order_in_the_store():
@@ -29,3 +32,10 @@ def test_a_matrix_holds_the_rounds_that_all_cells_have():
 
 def test_cells_that_a_race_lacks_are_not_common():
     assert common_cells([made("a"), made("b", costs={"A-serial": 1.0, "Z": 1.0})], PLAN) == ["A-serial"]
+
+
+@pytest.mark.parametrize("challenge", EXPLAINED_BY)
+def test_every_challenge_says_what_of_it_is_compared(challenge):
+    plan = EXPLAINED_BY[challenge].PLAN
+    assert plan.kind in KINDS
+    assert plan.judged == next(iter(plan.figures)) and plan.base
