@@ -11,9 +11,10 @@ from typing import Any
 from . import smile
 from .answers import PERCENTS
 from .corpus import FIELDS, NAME
+from .esql import esql_request
 from .queries import Request
 
-FORMS = ("serial", "msearch", "concurrent", "terms", "filters", "rollup")
+FORMS = ("serial", "msearch", "concurrent", "terms", "filters", "esql", "rollup")
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Configuration:
     :param probability: of ``random_sampler`` around the aggregations; None for all documents.
     :param form: ``serial`` and ``concurrent`` send a search per node, one at a time or on ``parallel`` connections;
         ``msearch`` bundles them, ``parallel`` at a time (0: Elasticsearch's default); ``terms`` and ``filters`` ask for
-        all nodes in one search; ``rollup`` reads a document per node and epoch that the ingesting client wrote.
+        all nodes in one search, ``esql`` in one ES|QL query; ``rollup`` reads a document per node and epoch that the
+        ingesting client wrote.
     :param layout: of the index that is asked, see ``LAYOUTS``.
     :param smile: what is SMILE in place of JSON: ``request``, or ``both`` with the response; empty for none.
     """
@@ -85,6 +87,7 @@ CONFIGURATIONS = {
     **{f"sampler-{p}": Configuration(f"random_sampler {p}", _SAMPLED, probability=p) for p in (0.5, 0.1, 0.01)},
     "terms": Configuration("one search, terms on node", form="terms"),
     "filters": Configuration("one search, filters by node", form="filters"),
+    "esql": Configuration("one ES|QL query, STATS BY node", "another query language", form="esql"),
     **{
         f"concurrent-{k}": Configuration(f"single searches on {k} connections", form="concurrent", parallel=k)
         for k in (2, 4, 8)
@@ -136,8 +139,28 @@ def _aggregations(configuration: Configuration, nodes: list[str]) -> dict[str, A
     return aggregations
 
 
+def _esql(configuration: Configuration, nodes: list[str], epoch: int) -> str:
+    percentiles = [f"{f}_p{p} = PERCENTILE({f}, {p})" for f in FIELDS for p in PERCENTS]
+    columns = ", ".join([*percentiles, *(f"{f}_sum = SUM({f})" for f in FIELDS)])
+    source = f'FROM "{configuration.index}" | WHERE epoch == {epoch}'
+    return f"{source} | STATS {columns} BY node | LIMIT {len(nodes)}"
+
+
+def _from_columns(response: dict) -> dict[str, dict]:
+    """The rows of an ES|QL answer, by node, as a search would have it."""
+    names = [column["name"] for column in response["columns"]]
+    found = {}
+    for row in (dict(zip(names, values)) for values in response["values"]):
+        aggregations: dict[str, Any] = {f"{f}_sum": {"value": row[f"{f}_sum"]} for f in FIELDS}
+        aggregations |= {f"{f}_pct": {"values": {str(p): row[f"{f}_p{p}"] for p in PERCENTS}} for f in FIELDS}
+        found[row["node"]] = aggregations
+    return found
+
+
 def requests_of(configuration: Configuration, nodes: list[str], epoch: int) -> list[Request]:
     """The requests of one coverage."""
+    if configuration.form == "esql":
+        return [esql_request(_esql(configuration, nodes, epoch))]
     of_epoch = {"term": {"epoch": epoch}}
     if configuration.form == "rollup":
         bodies = [{"size": len(nodes), "query": {"bool": {"filter": [of_epoch]}}}]
@@ -175,6 +198,8 @@ def answers_in(configuration: Configuration, nodes: list[str], responses: list[d
     if configuration.form == "rollup":
         sources = (hit["_source"] for hit in responses[0]["hits"]["hits"])
         return {source["node"]: source["aggregations"] for source in sources}
+    if configuration.form == "esql":
+        return _from_columns(responses[0])
     found = [response["aggregations"] for response in responses]
     if configuration.probability:
         found = [aggregations["sample"] for aggregations in found]

@@ -14,6 +14,7 @@ from .bulk import send_bulk
 from .configurations import CONFIGURATIONS, LAYOUTS, Configuration, answers_in, decoded, requests_of
 from .corpus import FIELDS, NAME, Corpus
 from .coverage import Coverages, shuffled
+from .esql import refusal, response_problem, why_not
 from .index import MARK, delete_own_index
 from .queries import Request
 from .requests import aside, request, send, target_cpu_ms
@@ -80,7 +81,7 @@ class Answer:
         items = [decoded(self.configuration, r) for r in raw]
         if self.configuration.form == "msearch":
             items = items[0]["responses"]
-        if problems := [p for item in items for p in response_problems(item)]:
+        if problems := [p for item in items for p in (*response_problems(item), response_problem(item)) if p]:
             raise exceptions.RallyAssertionError(f"{self.name}: {problems[0]}")
         answers = answers_in(self.configuration, list(self.expected), items)
         if missing := set(self.expected) - set(answers):
@@ -138,21 +139,26 @@ class FrontierRunner:
     """Runs one round of all configurations.
 
     Each goes to the metrics store as a ``service_time`` document of its own (``operation-type: frontier-coverage``)
-    with the keys of :meth:`Answer.ask` and ``round``.
+    with the keys of :meth:`Answer.ask` and ``round``. The round itself carries ``round``, ``error-count`` and, on a
+    target without ES|QL, ``left_out``: which configurations were not asked, and why.
     """
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         import elasticsearch
 
-        timings, errors = [], []
+        timings, errors, left_out = [], [], {}
         for answer in params["answers"]:
             try:
+                if answer.configuration.form == "esql" and (problem := await why_not(es)):
+                    left_out = {"left_out": f"{answer.name}: {problem}"}
+                    continue
                 timings.append(await answer.ask(es) | {"round": params["round"]})
             except exceptions.RallyAssertionError as e:
                 errors.append(str(e))
             except elasticsearch.ApiError as e:
-                errors.append(f"{answer.name}: HTTP {e.status_code}")
-        return round_result(timings, errors, round=params["round"])
+                why = refusal(e) if answer.configuration.form == "esql" else f"HTTP {e.status_code}"
+                errors.append(f"{answer.name}: {why}")
+        return round_result(timings, errors, round=params["round"], **left_out)
 
     def __repr__(self) -> str:
         return "frontier"
@@ -175,10 +181,14 @@ class FrontierCpuParams:
 
 
 class FrontierCpuRunner:
-    """Repeats one configuration for two seconds and returns the target's CPU time per coverage, ``target_cpu_ms``."""
+    """Repeats one configuration for two seconds and returns the target's CPU time per coverage, ``target_cpu_ms``; not
+    for ES|QL where the target has none."""
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         answer, coverages = params["answer"], 0
+        if answer.configuration.form == "esql" and await why_not(es):
+            await request(es, "GET", "/")  # a sample needs one request in the timed section
+            return {"weight": 0, "unit": "coverages", "configuration": answer.name, "coverages": 0}
         before = await target_cpu_ms(es)
         deadline = time.monotonic() + CPU_SECONDS
         while time.monotonic() < deadline:

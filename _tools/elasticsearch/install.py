@@ -119,7 +119,7 @@ def install(version: str, folder: Path, downloads: Path) -> Path:
     :raises InstallError: see :func:`fetch`; also when a plugin of ours does not compile against this version.
     """
     home = folder / f"elasticsearch-{version}"
-    modules = [*PLUGINS, *(ESQL_MODULES if has_esql(version) else ())]
+    modules = [*PLUGINS, *(ESQL_MODULES if version in esql_versions() else ())]
     if all((home / "modules" / module).is_dir() for module in modules):
         return home
     archive = fetch(DISTRIBUTION.format(version=version), downloads)
@@ -143,14 +143,15 @@ def install(version: str, folder: Path, downloads: Path) -> Path:
     return home
 
 
-def has_esql(version: str) -> bool:
-    """Whether an embedded node of that version has ES|QL."""
-    return ESQL.format(version=version) in known_checksums()
+def esql_versions() -> list[str]:
+    """The versions whose embedded nodes have ES|QL."""
+    name, version = ESQL.rsplit(":", 1)
+    return [v for jar, v in (c.rsplit(":", 1) for c in known_checksums()) if jar == name]
 
 
 def _add_esql(home: Path, version: str, downloads: Path) -> None:
     """Puts the jars of ES|QL where Elasticsearch finds its modules; says what is missing where a version has none."""
-    if not has_esql(version):
+    if version not in esql_versions():
         print(f"Elasticsearch {version} stays without ES|QL: no {ESQL.format(version=version)} is pinned", flush=True)
         return
     for name, (class_name, extended, jars) in ESQL_MODULES.items():

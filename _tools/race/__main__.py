@@ -21,7 +21,7 @@ from esrally.utils import opts
 
 from cluster_metrics.index import OLDEST_ELASTICSEARCH
 
-from ..elasticsearch.install import DEFAULT_VERSION, InstallError
+from ..elasticsearch.install import DEFAULT_VERSION, InstallError, esql_versions
 from ..elasticsearch.nodes import Cluster, Launcher, NodeError
 from ..report.noise import LEAST_RACES
 from ..report.race import ReportError
@@ -35,6 +35,7 @@ from .rally import RaceError, Store, StoreOf
 TARGET, STORE = "target", "metrics-store"
 TARGET_PORT, STORE_PORT = 9200, 9209
 SKETCH_CHALLENGE = "sketch-floor"
+NEED_ESQL = ("esql-stored-fields",)
 NOISE = rally.WORK / "noise.json"
 """Where the noise floors of ``make aa`` are kept."""
 
@@ -81,6 +82,9 @@ def heap_size() -> str:
 
 def start_target(launcher: Launcher, outlive: bool) -> Cluster:
     version = es_version()
+    if variable("CHALLENGE") in NEED_ESQL and version not in esql_versions():
+        allowed = " or ".join(esql_versions())
+        raise RaceError(f"ES_VERSION is [{version}], which comes without ES|QL; allowed for it is {allowed}")
     nodes = checked("NODES", "1", r"[1-9]\d?", "an integer from 1 to 99")
     heap = heap_size()
     port = checked("PORT", str(TARGET_PORT), r"[1-9]\d{3,4}", "an integer from 1000 to 65535")

@@ -59,7 +59,7 @@ def points(race: Race) -> list[Point]:
     by_name: dict[str, dict[int, Sample]] = {}
     for sample in race.of("frontier-coverage"):
         by_name.setdefault(sample.cell, {})[sample.meta["round"]] = sample
-    cpu = {s.meta["configuration"]: s.meta["target_cpu_ms"] for s in race.of("frontier-cpu")}
+    cpu = {s.meta["configuration"]: s.meta["target_cpu_ms"] for s in race.of("frontier-cpu") if s.meta["coverages"]}
     found = []
     for name, samples in by_name.items():
         common = sorted(set(samples) & set(by_name.get(BASE, {})))
@@ -126,7 +126,7 @@ def sections(race: Race) -> list[Section]:
     on_front = front(to_query)
     layout_costs = race.of("build-layouts")
     parts = [
-        Section("Which way to take", f"{advice(to_query, bound)}{_limit(found)}\n"),
+        Section("Which way to take", f"{advice(to_query, bound)}{_limit(found)}{_left_out(race)}\n"),
         Section("Cost against accuracy", _all(found, on_front)),
         Section("The Pareto front", _front(on_front), [_figure(found, on_front, bound)]),
     ]
@@ -136,6 +136,12 @@ def sections(race: Race) -> list[Section]:
         *parts,
         Section("How far to trust this", stability.text(race, PLAN), [_rounds_figure(race, within(to_query, bound))]),
     ]
+
+
+def _left_out(race: Race) -> str:
+    """Which configurations the target could not be asked, and why."""
+    lines = sorted({s.meta["left_out"] for s in race.of("frontier") if "left_out" in s.meta})
+    return f" Left out: {'; '.join(lines)}." if lines else ""
 
 
 def _limit(found: list[Point]) -> str:

@@ -16,9 +16,10 @@ def test_every_configuration_is_measured_and_its_indices_are_gone(loaded):
     assert "Within an error of 1.0 %" in race.stdout or "No configuration keeps" in race.stdout
     with open(WORK / "reports" / "frontier" / "es_profile_frontier.csv") as f:
         rows = list(csv.DictReader(f))
-    assert {row["configuration"] for row in rows} == set(CONFIGURATIONS)
+    assert {row["configuration"] for row in rows} == (asked := set(CONFIGURATIONS) - {"esql"})
+    assert "Left out: esql: the target has no ES|QL" in race.stdout
     assert {row["round"] for row in rows} == {"1", "2"}
-    errors = {c: max(float(r["percentile_error"]) for r in rows if r["configuration"] == c) for c in CONFIGURATIONS}
+    errors = {c: max(float(r["percentile_error"]) for r in rows if r["configuration"] == c) for c in asked}
     assert errors["rollup"] < 1e-12
     assert errors["sampler-0.01"] > errors["production"]
     assert all(float(r["sum_error"]) < 1e-6 for r in rows if "sampler" not in r["configuration"])

@@ -5,7 +5,7 @@ import pytest
 from _tools.report import frontier as explained
 from _tools.report.race import Race, Sample
 from cluster_metrics.configurations import BASE, CONFIGURATIONS, LAYOUTS, Configuration, answers_in, requests_of
-from cluster_metrics.corpus import Corpus, generate_epoch
+from cluster_metrics.corpus import FIELDS, Corpus, generate_epoch
 from cluster_metrics.files import load_answers
 from cluster_metrics.frontier import bulk_bodies, errors_of, rollup_bodies
 from cluster_metrics.queries import VARIANTS, coverage_requests
@@ -28,7 +28,7 @@ def test_no_configuration_uses_the_request_cache(name):
     for request in requests_of(CONFIGURATIONS[name], NODES, 1):
         headers = [json.loads(line) for line in request.body.splitlines()[0::2]] if "msearch" in request.path else []
         assert all(h["request_cache"] is False for h in headers)
-        assert headers or "request_cache=false" in request.path
+        assert headers or "request_cache=false" in request.path or request.path == "/_query"  # which has no cache
 
 
 def aggregations(value):
@@ -106,6 +106,23 @@ def test_the_rollup_holds_the_exact_answers(tmp_path):
     for document in documents:
         errors = errors_of(document["aggregations"], expected[document["node"]])
         assert errors == (pytest.approx(0), pytest.approx(0), pytest.approx(0, abs=1e-12))
+
+
+def test_esql_answers_are_found_by_the_names_of_their_columns():
+    query = json.loads(requests_of(CONFIGURATIONS["esql"], NODES, 3)[0].body)["query"]
+    assert "WHERE epoch == 3 | STATS cpu_p0 = PERCENTILE(cpu, 0)" in query and query.endswith("BY node | LIMIT 2")
+    names = [f"{f}_{what}" for f in FIELDS for what in ("sum", "p0", "p50", "p90", "p100")]
+    columns = [{"name": name} for name in ["node", *names]]
+    values = [["N002", *range(15)], ["N001", *range(100, 115)]]
+    found = answers_in(CONFIGURATIONS["esql"], NODES, [{"columns": columns, "values": values}])
+    assert found["N002"]["mem_sum"] == {"value": 5}
+    assert found["N001"]["cpu_pct"] == {"values": {"0": 101, "50": 102, "90": 103, "100": 104}}
+
+
+def test_what_the_target_lacks_is_said_in_one_line():
+    made = race(**FIGURES)
+    made.samples.append(Sample("frontier", 1, "frontier", 1.0, {"round": 1, "left_out": "esql: no ES|QL"}))
+    assert explained.sections(made)[0].text.endswith(" Left out: esql: no ES|QL.\n")
 
 
 def race(**figures):

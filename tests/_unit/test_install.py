@@ -4,7 +4,7 @@ import threading
 import pytest
 from maven_artifact.downloader import Downloader
 
-from _tools.elasticsearch.install import ECJ, ESQL_MODULES, InstallError, fetch, has_esql, known_checksums
+from _tools.elasticsearch.install import ECJ, ESQL_MODULES, InstallError, esql_versions, fetch, known_checksums
 
 
 @pytest.fixture
@@ -58,6 +58,6 @@ def test_versions_named_in_the_readme_are_pinned():
 
 def test_the_jars_of_esql_are_pinned_for_the_versions_that_have_it():
     jars = [jar for _, _, of_module in ESQL_MODULES.values() for jar in of_module]
-    versions = [v for v in ("8.16.0", "8.17.2", "8.19.4") if has_esql(v)]
+    versions = esql_versions()
     assert versions == ["8.16.0", "8.19.4"]
     assert {jar.format(version=v) for jar in jars for v in versions} <= set(known_checksums())
