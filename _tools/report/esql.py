@@ -248,16 +248,17 @@ def _advice(race: Race, low: ByShare, high: ByShare, shares: Sequence[int], prop
     def told(share: float) -> str:
         if share == 0:
             return f"below {percent(least)}"
-        return f"above {percent(most)}" if np.isinf(share) else percent(share)
+        return f"above {percent(most)}" if np.isinf(share) else f"{number(100 * share)} %"
 
     if np.isinf(point.value):
         advice, best = "Reading in sequence is faster at none of the shares tried", 1.0
     elif point.value == 0:
         advice, best = f"Reading in sequence is faster down to the least share tried, {percent(least)}", least
     else:
-        advice, best = f"Reading in sequence is faster from a share of {percent(point.value)} on", point.value
+        advice, best = f"Reading in sequence is faster from a share of {told(point.value)} on", point.value
+    bounds = " to ".join(dict.fromkeys(map(told, (point.low, point.high))))
     return (
-        f"{advice}, for {text}; 95 % interval of the break-even point: {told(point.low)} to {told(point.high)}, "
+        f"{advice}, for {text}; 95 % interval of the break-even point: {bounds}, "
         f"n = {point.n}. **Best setting: {best:.2g}.**{_forgone(low, high, shares, best, proportion)}"
     )
 
@@ -289,7 +290,7 @@ def _figure(by_setting: dict[str, ByShare]) -> Figure:
         for setting, of in by_setting.items()
     }
     caption = "Wall time of a query against the share of the documents whose text it loads, by setting; 95 % intervals."
-    return Figure(plots.lines(lines, "share of the documents, %", "wall ms"), caption)
+    return Figure(plots.lines(lines, "share of the documents, %", "wall ms, by setting"), caption)
 
 
 def _cut_off(after: ByShare) -> str:

@@ -1,0 +1,95 @@
+"""The report of esql-stored-fields on samples made of known costs."""
+
+import numpy as np
+import pytest
+
+from _tools.report import compare, esql
+from _tools.report.race import Race, Sample
+from _tools.report.stats import crossing
+
+SHARES = (1000, 200, 100, 50, 10, 1)
+
+
+def cost(share, sequential):
+    """In ms: reading in sequence costs 4 ms whatever the share, and an eighth per document; even at 0.57 %."""
+    return 4 + 0.1 * share if sequential else 0.8 * share
+
+
+def race(race_id, settings=("as is", "0", "1"), own=0.2, rounds=20, seed=0, version="8.19.4", **parameters):
+    rng = np.random.default_rng(seed)
+    samples = []
+    for kind, n in (("esql-query", rounds), ("esql-profiled", 3)):
+        for r in range(1, n + 1):
+            for setting in settings:
+                proportion = own if setting == "as is" else float(setting)
+                for share in SHARES:
+                    sequential = share == 1000 or share / 1000 >= proportion
+                    wall = cost(share, sequential) * float(np.exp(0.02 * rng.standard_normal()))
+                    meta = {"round": r, "share_permille": share, "setting": setting, "wall_ms": wall, "took_ms": wall}
+                    meta |= {"documents": share * 100, "chars": share * 900}
+                    if own <= 1:
+                        meta |= {"sequential_proportion": proportion, "values_loaded": share * 100}
+                    if kind == "esql-profiled":
+                        pages = {"pages_sequential": 9 * sequential, "pages_other": 9 * (not sequential)}
+                        meta |= {"process_ms": 0.9 * wall, **pages}
+                    cell = f"{share / 10:g}%" + ("" if setting == "as is" else f" at {setting}")
+                    samples.append(Sample(kind, r, cell, wall, meta))
+    samples.append(Sample("esql-stored-fields", 1, "stored-fields", 1.0, {"round": 1, "settings_missing": 2}))
+    document = {"race-id": race_id, "challenge": "esql-stored-fields", "results": {"any": 1}}
+    index = {"docs": 100_000, "segments": 1, "store_bytes": 2_600_000}
+    target = [{"node": "target-1", "version": version, "jvm": "J", "cores": 2, "heap_mb": 1024}]
+    return Race(document, samples, {}, {"text_form": "value", "text_order": "even"} | parameters, target, index)
+
+
+def section(race, title):
+    return next(s.text for s in esql.sections(race) if s.title == title)
+
+
+def test_the_best_setting_is_the_break_even_point_with_its_interval():
+    text = section(race("a"), "Reading in sequence or not")
+    assert text.startswith("Reading in sequence is faster from a share of 0.")
+    assert "for texts of 9 characters (26 bytes a document in the index)" in text
+    found = esql.cells(race("a"))
+    point = esql.break_even(found["0"], found["1"], [1, 10, 50, 100, 200])
+    # between 0.1 % and 1 % the truth, 0.57 %, is met as well as a straight line through the logarithms meets it
+    assert point.low <= point.value <= point.high
+    assert point.value == pytest.approx(0.0057, rel=0.1)
+    assert "times as long as at that, at a share of 10.0 %" in text
+    worst = float(text.split("takes up to ")[1].split()[0])
+    assert worst == pytest.approx(cost(100, False) / cost(100, True), rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "logs, place", [([-1, -1, 1], 2.0), ([1, 1, 1], 0.0), ([-1, -1, -1], np.inf), ([1, -1, 3], 1.25)]
+)
+def test_the_last_crossing_counts(logs, place):
+    at = np.log([0.5, 1.0, 4.0]) if place == 2.0 else np.log([0.25, 1.0, 1.0 * 1.25**4])
+    found = crossing(at, np.repeat(np.array(logs, float)[:, None], 5, axis=1))
+    assert found.value == found.low == found.high == pytest.approx(place)
+
+
+def test_a_target_without_the_setting_has_no_sweep():
+    old = race("old", settings=("as is",), own=2.0, version="8.16.0")
+    assert "so 2 settings were left out" in section(old, "Reading in sequence or not")
+    text = section(old, "What loading text costs, by share of the documents")
+    assert "this version does not tell how many documents" in text
+    assert text.count("| no") + text.count(" no |") >= len(SHARES) - 1
+
+
+def test_before_and_after_stand_beside_the_seed():
+    old, new = race("old", settings=("as is",), own=2.0, version="8.16.0"), race("new", seed=1)
+    found = compare.comparison({"old": [old], "new": [new]}, None, esql.PLAN)
+    (own,) = esql.compared(found)
+    lines = {line.split("|")[1].strip(): line for line in own.text.splitlines() if line.startswith("|")}
+    assert "no → yes" in lines["20.0 %"] and "766 → 104" in lines["20.0 %"]
+    assert "no → no" in lines["10.0 %"] and "397 → 55" in lines["10.0 %"]
+    assert "yes → yes" in lines["100.0 %"]
+    ratio = float(lines["20.0 %"].split("|")[4].split("[")[0])
+    assert ratio == pytest.approx(cost(200, True) / cost(200, False), rel=0.05)
+    assert "cut-off of 10 %; shipped was one of 20.0 %" in own.text
+
+
+def test_the_sheet_has_a_row_per_sample():
+    (sheet,) = esql.sheets(race("a", rounds=2))
+    assert len(sheet.rows) == (2 + 3) * 3 * len(SHARES)
+    assert {row["profiled"] for row in sheet.rows} == {True, False}
