@@ -1,5 +1,6 @@
 """Explains an esql-stored-fields race: what loading text costs by share of the documents, and which setting is best."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ from .cells import Plan, Rounds, matrix, values
 from .compare import Comparison
 from .race import Race
 from .section import Figure, Section, Sheet
-from .stats import Estimate, crossing, median, paired_ratio, ratio
+from .stats import Estimate, crossing, median, paired_ratio, race_ratio, ratio
 from .text import interval, number, percent, started, table
 
 PLAN = Plan("esql-query", {"wall_ms": "wall time of a query, ms", "took_ms": "took of a query, ms"}, "100%")
@@ -33,6 +34,7 @@ SEED = {
 """Seed 001: ``took`` in ms before and after the change, by share in permille. Its cut-off was 10 %."""
 SHIPPED = 0.2
 """The cut-off that the change was shipped with."""
+SHARE_AXIS = "share of the documents, %"
 COLUMNS = (
     "share_permille",
     "setting",
@@ -78,33 +80,49 @@ def sections(race: Race) -> list[Section]:
 
 
 def compared(found: Comparison) -> list[Section]:
-    """What a comparison of two sides says besides: the seed's table, with this one's figures beside it."""
-    first, other = (side.races[0] for side in found.sides[:2])
-    before, after = cells(first)[AS_IS], cells(other)[AS_IS]
-    profiles = [cells(race, "esql-profiled").get(AS_IS, {}) for race in (first, other)]
-    rows = []
-    for share in [s for s in before if s in after]:
-        took = [values(side[share], "took_ms") for side in (before, after)]
-        estimates = [median(side) for side in took]
-        change = ratio(took[0], took[1]) if np.median(took[0]) > 0 else None
+    """What a comparison says besides of its first two sides: the seed's table, with their figures beside it."""
+    sides = found.sides[:2]
+    own = [[cells(race)[AS_IS] for race in side.races] for side in sides]
+    profiles = [cells(side.races[0], "esql-profiled").get(AS_IS, {}) for side in sides]
+    rows: list[list[str]] = []
+    curves: dict[str, list[tuple[float, Estimate]]] = {side.title: [] for side in sides}
+    for share in [s for s in own[0][0] if all(s in by_share for side in own for by_share in side)]:
+        took = [[values(by_share[share], "took_ms") for by_share in side] for side in own]
+        estimates = [median(np.concatenate(side)) for side in took]
+        for curve, estimate in zip(curves.values(), estimates):
+            curve.append((share / 10, estimate))
+        change = "–"
+        if all(np.median(of_race) > 0 for side in took for of_race in side):
+            if found.replicated(sides[1]):
+                both = race_ratio(*([math.log(np.median(of_race)) for of_race in side] for side in took))
+            else:
+                both = ratio(took[0][0], took[1][0])
+            change = f"{number(both.value)} {interval(both)}"
         rows.append(
             [
                 percent(share / 1000),
                 *(f"{number(e.value)} {interval(e)}" for e in estimates),
-                f"{number(change.value)} {interval(change)}" if change else "–",
+                change,
                 " → ".join(readers(profile.get(share, {})) for profile in profiles),
-                "{:,} → {:,}".format(*SEED[share]) if share in SEED else "–",
+                _seed(share),
             ]
         )
-    names = [side.title for side in found.sides[:2]]
-    head = ["share", *(f"took ms, {name}" for name in names), "ratio", "in sequence", "seed took ms"]
+    head = ["share", *(f"took ms, {side.title}" for side in sides), "ratio", "in sequence", "seed took ms"]
     text = (
         "`took` at the target's own setting, median over rounds with its 95 % interval; the ratio is that of the "
-        "medians, below 1 is faster. In sequence: whether stored fields were read so, by the profile. The seed's "
+        "medians, below 1 is faster; between single races its interval knows the noise of their rounds alone, the "
+        "verdicts are further below. In sequence: whether stored fields were read so, by the profile. The seed's "
         "figures are of its own machine and documents of one short value.\n\n" + table(head, rows)
     )
-    cut_off = "" if other.parameters.get("text_order") == "clustered" else _cut_off(after)
-    return [Section("Before and after, by share", f"{text}\n{cut_off}")]
+    clustered = sides[1].races[0].parameters.get("text_order") == "clustered"
+    cut_off = "" if clustered else _cut_off(own[1][0])
+    caption = "Time that a query took against the share of the documents whose text it loads; 95 % intervals."
+    figure = Figure(plots.lines(curves, SHARE_AXIS, "took ms"), caption)
+    return [Section("Before and after, by share", f"{text}\n{cut_off}", [figure])]
+
+
+def _seed(share: int) -> str:
+    return "{:,} → {:,}".format(*SEED[share]) if share in SEED else "–"
 
 
 def sheets(race: Race) -> list[Sheet]:
@@ -156,7 +174,7 @@ def _by_share(race: Race, own: ByShare, profiled: ByShare) -> str:
             row += [f"{number(loading.value)} {interval(loading)}", f"{percent(part.value)} {interval(part, percent)}"]
         else:
             row += ["–", "–"]
-        rows.append([*row, *(["{:,} → {:,}".format(*SEED[share]) if share in SEED else "–"] if seed else [])])
+        rows.append([*row, *([_seed(share)] if seed else [])])
     head = ["share", "documents", "n", "took ms", "95 % interval", "µs a document", "in sequence", "loading ms"]
     head += ["of took", *(["seed took ms, before → after"] if seed else [])]
     loaded = [s.meta["values_loaded"] for rounds in own.values() for s in rounds.values() if "values_loaded" in s.meta]
@@ -290,7 +308,7 @@ def _figure(by_setting: dict[str, ByShare]) -> Figure:
         for setting, of in by_setting.items()
     }
     caption = "Wall time of a query against the share of the documents whose text it loads, by setting; 95 % intervals."
-    return Figure(plots.lines(lines, "share of the documents, %", "wall ms, by setting"), caption)
+    return Figure(plots.lines(lines, SHARE_AXIS, "wall ms, by setting"), caption)
 
 
 def _cut_off(after: ByShare) -> str:

@@ -89,6 +89,14 @@ def test_before_and_after_stand_beside_the_seed():
     assert "cut-off of 10 %; shipped was one of 20.0 %" in own.text
 
 
+def test_races_of_one_tag_are_replicates_of_one_side():
+    sides = {"old": [race("a", own=1.0, seed=1), race("b", own=1.0, seed=2)], "new": [race("c", seed=3)]}
+    (own,) = esql.compared(compare.comparison(sides, None, esql.PLAN))
+    (line,) = (line for line in own.text.splitlines() if line.startswith("| 20.0 %"))
+    assert float(line.split("|")[4].split("[")[0]) == pytest.approx(cost(200, True) / cost(200, False), rel=0.05)
+    assert own.figures[0].svg.startswith("<svg")
+
+
 def test_the_sheet_has_a_row_per_sample():
     (sheet,) = esql.sheets(race("a", rounds=2))
     assert len(sheet.rows) == (2 + 3) * 3 * len(SHARES)
