@@ -1,0 +1,174 @@
+"""The reports of the ingest challenges, from samples whose rates and shares are known."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from _tools.race.rally import resolved
+from _tools.report import append, ingest, rates
+from _tools.report.race import Race, Sample
+from _tools.report.write import page_of, write_sheet
+
+RESULTS = {"50_0": 10.0, "90_0": 12.0, "99_0": 60.0, "100_0": 70.0}
+
+
+def bulk(epoch, client, at_s, **meta):
+    meta = {"epoch": epoch, "client": client, "success-count": 100, "error-count": 0, "took": 7, "bytes_in": 25} | meta
+    return Sample("ingest-bulk", round(1_000_000 + 1000 * at_s), "ingest-bulk", 10.0, meta)
+
+
+def load(epoch, start_s, seconds=20, per_second=40):
+    """Two clients that send 100 documents each, evenly; the second ends a second earlier."""
+    step = 2 / per_second
+    return [bulk(epoch, client, start_s + i * step) for client in (0, 1) for i in range(int((seconds - client) / step))]
+
+
+def epoch_sample(epoch, **meta):
+    keys = [
+        "requests",
+        "retries",
+        "send_ms",
+        "parse_ms",
+        "bytes_out",
+        "bytes_in",
+        "refresh_ms",
+        "merge_ms",
+        "merge_bytes",
+        "flush_ms",
+        "foreign_docs",
+        "translog_bytes",
+        "gc_young_ms",
+        "gc_old_ms",
+    ]
+    meta = (
+        dict.fromkeys(keys, 0.0)
+        | {
+            "epoch": epoch,
+            "round": epoch,
+            "clients": 2,
+            "wall_ms": 20_000.0,
+            "took_ms": 16_000.0,
+            "index_ms": 12_000.0,
+            "target_cpu_ms": 9000.0,
+            "sent": 80_000,
+            "acknowledged": 80_000,
+            "found": 80_000,
+        }
+        | meta
+    )
+    return Sample("ingest-epoch", 1_000_000 + 100_000 * epoch, "ingest-epoch", 5.0, meta)
+
+
+def race(params="epochs:2,bulk_indexing_clients:2", samples=None, begin=None):
+    samples = samples or [*load(1, 0), epoch_sample(1), *load(2, 100), epoch_sample(2, took_ms=20_000.0)]
+    if begin:
+        samples = [Sample("ingest-begin", 0, "ingest-begin", 1.0, begin), *samples]
+    metrics = [{"task": "index-append", "service_time": RESULTS, "latency": RESULTS}]
+    document = {"race-id": "x", "challenge": "ingest", "results": {"op_metrics": metrics}}
+    index = {"docs": 160_000, "segments": 1, "store_bytes": 8_000_000}
+    return Race(document, samples, {}, resolved(params), [], index)
+
+
+def page(module, of):
+    return page_of("", module.sections(of))
+
+
+def test_the_rate_counts_what_is_acknowledged_in_each_bucket():
+    first, second = rates.loads(race())
+    assert first.width == second.width == 0.5
+    assert np.allclose(first.rates[1:-3], 4000, rtol=0.06)
+    assert sum(first.rates) * first.width == 100 * len(load(1, 0))
+
+
+def test_the_steady_window_leaves_out_the_start_and_clients_that_have_ended():
+    found = rates.loads(race())[0]
+    assert (found.first * found.width, found.end * found.width) == pytest.approx((2.0, 19.0), abs=0.5)
+    assert not found.slow
+
+
+def test_a_stall_is_seen_as_slow_and_with_its_merge():
+    samples = [s for s in load(1, 0) if not 8 <= (s.at - 1_000_000) / 1000 < 10] + [
+        bulk(1, 0, 9.0, merges_current=1),
+        epoch_sample(1),
+    ]
+    found = rates.loads(race(samples=samples))[0]
+    assert len(found.slow) == pytest.approx(4, abs=1)
+    assert found.merging <= set(found.slow) and found.merging
+
+
+def test_a_short_load_has_no_steady_window():
+    found = rates.loads(race(samples=[*load(1, 0, seconds=2, per_second=3), epoch_sample(1)]))
+    assert not len(rates.steady(found))
+    of = race(samples=[*load(1, 0, seconds=2, per_second=3), epoch_sample(1)])
+    assert "too short" in page(ingest, of) and "too short" in page(append, of)
+
+
+def test_parts_add_up_to_client_time():
+    found = ingest.parts(race().of("ingest-epoch"))
+    assert np.allclose(found["client"] + found["indexing"] + found["other"], found["whole"])
+    assert np.allclose(found["whole"], 2 * 20 / 0.08)
+    assert np.allclose(found["indexing"], 12 / 0.08)
+
+
+def test_shares_stand_beside_the_seed():
+    text = page(ingest, race())
+    assert "| 1     |   20.0 |                500 |" in text
+    assert "300 (60.0 %)" in text and "250 (50.0 %)" in text, "client and network of both epochs"
+    assert "37 (47 %)" in text and "34 (42 %)" in text and "6 (11 %)" in text
+
+
+def test_a_coarse_clock_is_told():
+    samples = [*load(1, 0), epoch_sample(1)]
+    assert "All `took` are multiples of 7 ms" in page(ingest, race(samples=samples))
+    samples.append(bulk(1, 0, 1.0, took=8))
+    assert "whole milliseconds" in page(ingest, race(samples=samples))
+
+
+def test_the_greatest_jump_of_percentiles_is_named():
+    assert "from the 90th to the 99th percentile, 5.0 times" in page(ingest, race())
+
+
+@pytest.mark.parametrize(
+    "target, verdict",
+    [
+        (",target_docs_per_second:2000", "**Reached, with a headroom of 100"),
+        (",target_docs_per_second:8000", "**Not reached:** the steady rate is 50."),
+        (",target_gb_per_day:10", "**Reached, with a headroom of"),
+        ("", "No target was set"),
+    ],
+)
+def test_the_target_is_answered(target, verdict):
+    text = page(append, race(f"epochs:2{target}"))
+    assert verdict in text.replace("99.9 %", "100.0 %").replace("49.9 %", "50.0 %")
+
+
+def test_a_spike_is_answered():
+    target = "epochs:2,target_docs_per_second:1000,spike_minutes:1,spike_docs_per_second:"
+    long = [*load(1, 0, seconds=130), epoch_sample(1)]
+    assert "was **reached**" in page(append, race(target + "3900", long))
+    assert "was **not reached**" in page(append, race(target + "5000", long))
+    assert "too short for a spike" in page(append, race(target + "5000"))
+
+
+def test_a_cluster_that_is_not_clean_is_warned_of():
+    begin = {"merge_ms": 12, "index_ms": 0, "merges_current": 2, "index_current": 0}
+    text = page(append, race(begin=begin))
+    assert "merges_total_time was 12 ms before the load" in text and "2 merges were under way" in text
+    assert "indexing_total_time" not in text
+    assert "Warning" not in page(append, race())
+
+
+def test_errors_are_counted_by_documents():
+    samples = [*load(1, 0), bulk(1, 0, 5.0, **{"success-count": 60, "error-count": 40})]
+    samples.append(epoch_sample(1, sent=80_000, acknowledged=79_960))
+    assert "0.1 % of documents (40); 1 of" in page(ingest, race(samples=samples))
+
+
+def test_sheets_have_all_columns(tmp_path):
+    samples = [bulk(1, 0, 0.0, send_ms=9.0, parse_ms=0.1, encode_ms=0.2, bytes_out=9, retries=0), epoch_sample(1)]
+    for sheet in ingest.sheets(race(samples=samples)):
+        write_sheet(sheet, tmp_path)
+        with open(tmp_path / sheet.name) as f:
+            rows = list(csv.DictReader(f))
+        assert len(rows) == 1 and all(rows[0].values()), sheet.name
