@@ -196,7 +196,7 @@ def test_plain_esrally_races_from_a_plain_clone(loaded, tmp_path):
         ({"PARAMS": "variants:E"}, "track parameter [variants] is [E], allowed is a list of A, B,"),
         ({"PARAMS": "rows_per_epoch:1000000000,epochs:900", "TEST_MODE": "0"}, "the corpus needs 76,3"),
         ({"PARAMS": "nodez:3"}, "Unused track parameters ['nodez']"),
-        ({"CHALLENGE": "nothing"}, "CHALLENGE is [nothing], allowed is query-decomp"),
+        ({"CHALLENGE": "nothing"}, "CHALLENGE is [nothing], allowed is append-no-conflicts-index-only"),
         ({"STORE": "somewhere"}, "STORE is [somewhere], allowed is http(s)://[user:password@]host[:port]"),
         ({"STORE": "http://127.0.0.1:9", "INI": "rally.ini"}, "STORE and INI both name a metrics store"),
         ({"INI": "nowhere.ini"}, "cannot read [nowhere.ini]: No such file or directory"),
