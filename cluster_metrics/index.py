@@ -123,18 +123,19 @@ class CheckIndex:
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         target = await target_nodes(es)
         index, checks = params["index"], params["checks"]
+        docs = await self._count(es, index, {"match_all": {}})
         for check in checks:
             if (found := await self._count(es, index, check.query)) != check.documents:
                 by = "" if check.what else f": {found - check.documents:+,}"
                 raise exceptions.RallyAssertionError(
                     f"index [{index}] has {found:,} documents{check.what} but the corpus {check.documents:,}{by}"
                 )
-        stats = await get(es, f"/{index}/_stats/segments,store,docs")
+        stats = await get(es, f"/{index}/_stats/segments,store")
         primaries = stats["_all"]["primaries"]
         return {
-            "weight": len(checks),
+            "weight": 1 + len(checks),
             "unit": "counts",
-            "docs": primaries["docs"]["count"],
+            "docs": docs,
             "segments": primaries["segments"]["count"],
             "store_bytes": primaries["store"]["size_in_bytes"],
             "local": is_local(node.config.host for node in es.transport.node_pool.all()),

@@ -33,9 +33,8 @@ class IngestParams:
     """Param source of the load: the rows of some epochs, divided among the clients; ends when all are handed out.
 
     Mandatory keys of the operation: ``bulk-runner`` (``slices`` of the encoded file, or ``native``: Rally's own reader
-    and runner), ``bulk-size``, ``bulk-response`` (``filtered`` or ``full``), ``compress-requests``,
-    ``ingest-percentage`` (of each client's bulk requests, rounded up) and ``delete-foreign-index``; the track processor
-    adds ``epochs``.
+    and runner), ``bulk-size``, ``bulk-response`` (``filtered`` or ``full``), ``compress-requests`` and
+    ``ingest-percentage`` (of each client's bulk requests, rounded up); the track processor adds ``epochs``.
     """
 
     infinite = False
