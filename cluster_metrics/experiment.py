@@ -170,8 +170,10 @@ def _lay_out_epochs(schedule: list, groups: list[list[int]], values: dict[str, A
 def _documents_to_send(values: dict[str, Any]) -> int:
     """Of one epoch by all clients; 0 when Rally's own reader decides."""
     rows, percentage, clients = (values[k] for k in ("rows_per_epoch", "ingest_percentage", "bulk_indexing_clients"))
-    if percentage == 100 or values["bulk_runner"] == "native":
-        return rows if percentage == 100 else 0
+    if percentage == 100:
+        return rows
+    if values["bulk_runner"] == "native":
+        return 0
     of_clients = (slices(rows, [1], values["bulk_size"], client, clients, percentage) for client in range(clients))
     return sum(count for of_client in of_clients for _, _, count in of_client)
 
