@@ -236,7 +236,7 @@ def rate_section(race: Race) -> Section:
     steady = rates.steady(found)
     text = (
         f"Documents acknowledged per second, in buckets of {found[0].width:g} s. {rates.RULE} A bucket is slow below "
-        f"{percent(rates.SLOW)} of the median. Buckets resemble their neighbours, so intervals are somewhat too "
+        f"{100 * rates.SLOW:.0f} % of the median. Buckets resemble their neighbours, so intervals are somewhat too "
         "narrow. Rally's own throughput is a mean since the task began, so it lags behind.\n\n" + table(head, rows)
     )
     if len(steady):
