@@ -303,6 +303,13 @@ PARAMETERS = {
             4,
             10_000_000,
         ),
+        Parameter(
+            "format_rounds",
+            "rounds",
+            "Rounds of ingest-formats instead of `rounds`: one may take more than a minute.",
+            1,
+            10_000,
+        ),
     )
 }
 

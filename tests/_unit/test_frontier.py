@@ -4,6 +4,7 @@ import pytest
 
 from _tools.report import frontier as explained
 from _tools.report.race import Race, Sample
+from cluster_metrics import smile
 from cluster_metrics.configurations import BASE, CONFIGURATIONS, LAYOUTS, Configuration, answers_in, requests_of
 from cluster_metrics.corpus import FIELDS, Corpus, generate_epoch
 from cluster_metrics.files import load_answers
@@ -26,7 +27,10 @@ def test_every_layout_is_used_and_every_used_layout_exists():
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_no_configuration_uses_the_request_cache(name):
     for request in requests_of(CONFIGURATIONS[name], NODES, 1):
-        headers = [json.loads(line) for line in request.body.splitlines()[0::2]] if "msearch" in request.path else []
+        lines, decode = request.body.splitlines(), json.loads
+        if request.content_type == smile.CONTENT_TYPE:
+            lines, decode = request.body.split(smile.SEPARATOR)[:-1], smile.decode
+        headers = [decode(line) for line in lines[0::2]] if "msearch" in request.path else []
         assert all(h["request_cache"] is False for h in headers)
         assert headers or "request_cache=false" in request.path or request.path == "/_query"  # which has no cache
 
