@@ -50,7 +50,7 @@ class Experiment(loader.TrackProcessor):
         values = parameters.check(track.meta_data.pop("parameters"))
         if test_mode:
             # Rally itself makes it one warm-up and one counted iteration per task
-            most = {"passes": 2, "rounds": 2, "esql_rounds": 2, "format_rounds": 2, "warmup_iterations": 1}
+            most = {"passes": 2, "rounds": 2, "esql_rounds": 2, "ingest_rounds": 2, "warmup_iterations": 1}
             values |= {name: min(values[name], limit) for name, limit in most.items()}
         for corpus in parameters.corpora_of(values, test_mode).values():
             values |= corpus.sizes()

@@ -304,9 +304,9 @@ PARAMETERS = {
             10_000_000,
         ),
         Parameter(
-            "format_rounds",
+            "ingest_rounds",
             "rounds",
-            "Rounds of ingest-formats instead of `rounds`: one may take more than a minute.",
+            "Rounds of ingest-decomp and ingest-formats instead of `rounds`: one may take more than a minute.",
             1,
             10_000,
         ),
