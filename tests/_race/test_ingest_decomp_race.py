@@ -97,7 +97,7 @@ def test_an_index_of_somebody_else_is_left_alone(loaded, run, cells):
 
 
 def test_a_race_measures_every_cell_in_every_round(loaded):
-    params = "warmup_iterations:0,rounds:1,epochs:1"
+    params = "warmup_iterations:0,ingest_rounds:1,epochs:1"
     race = make("race", TEST_MODE=1, CHALLENGE="ingest-decomp", RACE_ID="ingest-decomp", PARAMS=params)
     assert race.returncode == 0, race.stdout[-5000:]
     assert "failed samples" not in race.stdout
