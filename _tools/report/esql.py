@@ -188,8 +188,8 @@ def _by_share(race: Race, own: ByShare, profiled: ByShare) -> str:
     form = {"value": "the value itself", "log-line": "a web log line"}.get(race.parameters.get("text_form", ""), "")
     return (
         f"`FROM … | WHERE … | STATS SUM(LENGTH(text))` at the target's own setting. The text is {form}, the documents "
-        f"of a share lie {_order(order)}. {counted} From {_most(profiled)} profiled passes: whether stored fields were "
-        "read in sequence, and the time of the operator that loads values.\n\n" + table(head, rows)
+        f"of a share lie {_order(order)}. {counted} From the profile (n = {_most(profiled)}): whether stored fields "
+        "were read in sequence, and the time of the operator that loads values.\n\n" + table(head, rows)
     )
 
 
