@@ -26,11 +26,13 @@ class Plan:
         first is what ratios, verdicts, noise floors and the spread are about, so every sample has it, above 0; the
         others are shown where samples have them.
     :param base: the cell that the others of a race are held against.
+    :param rounds: the track parameter that says how many rounds it walks (default ``rounds``).
     """
 
     kind: str
     figures: Mapping[str, str]
     base: str
+    rounds: str = "rounds"
 
     @property
     def judged(self) -> str:

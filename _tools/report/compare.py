@@ -266,8 +266,8 @@ def _few(found: Comparison) -> list[str]:
     for side in found.sides:
         least = min(len(rounds) for rounds in side.cells[0].values())
         if least < ENOUGH and not all(map(found.replicated, found.sides[1:] if side is first else [side])):
-            race = side.races[0].id
-            lines.append(f"race {race} has {least} rounds, a verdict takes {ENOUGH}: race with rounds:{ENOUGH}")
+            advice = f"race with {found.plan.rounds}:{ENOUGH}"
+            lines.append(f"race {side.races[0].id} has {least} rounds, a verdict takes {ENOUGH}: {advice}")
     for side in found.sides[1:]:
         if found.replicated(side) and (n := len(first.races) + len(side.races)) < ENOUGH_RACES:
             lines.append(f"{first.title} and {side.title} are {n} races together, a verdict takes {ENOUGH_RACES}")

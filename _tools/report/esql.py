@@ -16,7 +16,9 @@ from .section import Figure, Section, Sheet
 from .stats import Estimate, crossing, median, paired_ratio, race_ratio, ratio
 from .text import interval, number, percent, started, table
 
-PLAN = Plan("esql-query", {"wall_ms": "wall time of a query, ms", "took_ms": "took of a query, ms"}, "100%")
+PLAN = Plan(
+    "esql-query", {"wall_ms": "wall time of a query, ms", "took_ms": "took of a query, ms"}, "100%", "esql_rounds"
+)
 SEED = {
     1000: (403, 401),
     999: (3990, 436),

@@ -33,7 +33,7 @@ def text(race: Race, plan: Plan) -> str:
         return ""
     checks = [drift_of_rounds(rounds, plan), drift_check(race, plan.base)]
     drifting = checks[0][1]
-    warnings = [*_few(rounds), *_noisy(rounds, plan, drifting), *_outlying(rounds, plan), *_client(race)]
+    warnings = [*_few(rounds, plan), *_noisy(rounds, plan, drifting), *_outlying(rounds, plan), *_client(race)]
     warnings += [found for found, drifted in checks if drifted]
     lines = [f"- **Warning:** {line}\n" for line in warnings] or ["- No warnings.\n"]
     lines += [f"- {found}\n" for found, drifted in checks if found and not drifted]
@@ -70,11 +70,11 @@ def rounds_needed(spread: float) -> int:
     return 0 if math.isnan(spread) else math.ceil(ENOUGH * (spread / STEADY_CV) ** 2)
 
 
-def _few(rounds: dict[str, Rounds]) -> list[str]:
+def _few(rounds: dict[str, Rounds], plan: Plan) -> list[str]:
     least = min(map(len, rounds.values()))
     if least >= ENOUGH:
         return []
-    return [f"{least} rounds are too few for a verdict; race with rounds:{ENOUGH} or more"]
+    return [f"{least} rounds are too few for a verdict; race with {plan.rounds}:{ENOUGH} or more"]
 
 
 def _noisy(rounds: dict[str, Rounds], plan: Plan, drifting: bool) -> list[str]:
