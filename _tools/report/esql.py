@@ -36,6 +36,8 @@ SEED = {
 """Seed 001: ``took`` in ms before and after the change, by share in permille. Its cut-off was 10 %."""
 SHIPPED = 0.2
 """The cut-off that the change was shipped with."""
+SWITCHED = 0.5
+"""A share says something about the setting when it changes how this part of its pages is read, or more."""
 SHARE_AXIS = "share of the documents, %"
 COLUMNS = (
     "share_permille",
@@ -137,13 +139,17 @@ def sheets(race: Race) -> list[Sheet]:
     return [Sheet("es_profile_esql.csv", ("started", "profiled", *COLUMNS), rows)]
 
 
-def readers(profiled: Rounds) -> str:
-    """How stored fields were read, by the profiles of a cell: yes, no, or the share of pages read in sequence."""
+def in_sequence(profiled: Rounds) -> float:
+    """The part of the pages of a cell whose stored fields were read in sequence, by its profiles; nan without any."""
     sequential = sum(s.meta["pages_sequential"] for s in profiled.values())
     pages = sequential + sum(s.meta["pages_other"] for s in profiled.values())
-    if not pages:
-        return "–"
-    return {0: "no", pages: "yes"}.get(sequential, percent(sequential / pages))
+    return sequential / pages if pages else math.nan
+
+
+def readers(profiled: Rounds) -> str:
+    """How stored fields were read: yes, no, or the part of the pages read in sequence."""
+    part = in_sequence(profiled)
+    return {0.0: "no", 1.0: "yes"}.get(part, percent(part))
 
 
 def break_even(low: ByShare, high: ByShare, shares: Sequence[int]) -> Estimate | None:
@@ -219,8 +225,8 @@ def _settings(race: Race, by_setting: dict[str, ByShare], profiled: dict[str, By
     low, high = by_setting[swept[0]], by_setting[swept[-1]]
     rows, switched = [], []
     for share in [s for s in own if s in low and s in high]:
-        flags = [readers(profiled.get(setting, {}).get(share, {})) for setting in (swept[0], swept[-1])]
-        switched += [share] if flags[0] == "yes" != flags[1] else []
+        parts = [in_sequence(profiled.get(setting, {}).get(share, {})) for setting in (swept[0], swept[-1])]
+        switched += [share] if parts[0] - parts[1] > SWITCHED else []
         row = [percent(share / 1000)]
         for setting, by_share in by_setting.items():
             took = median(values(by_share[share], "took_ms")) if share in by_share else None
@@ -236,8 +242,9 @@ def _settings(race: Race, by_setting: dict[str, ByShare], profiled: dict[str, By
     return (
         f"{_advice(race, low, high, switched, proportion)}\n\n"
         f"All in one race, so nothing but `{SETTING}` differs. After each `took` with its 95 % interval: whether "
-        "stored fields were read in sequence. The last column is how many times as long the query takes without, "
-        "formed within each round.\n\n" + table(head, rows)
+        "stored fields were read in sequence, or of which part of the pages, since each page is judged by itself. The "
+        "last column is how many times as long the query takes without, formed within each round.\n\n"
+        + table(head, rows)
     )
 
 
@@ -254,7 +261,7 @@ def _proportion(own: ByShare) -> float | None:
 def _advice(race: Race, low: ByShare, high: ByShare, shares: Sequence[int], proportion: float | None) -> str:
     """The best setting for this share and size of documents.
 
-    :param shares: those that are read in sequence at the low setting and not at the high one.
+    :param shares: those most of whose pages are read in sequence at the low setting and not at the high one.
     """
     point = break_even(low, high, shares)
     if point is None:
