@@ -8,7 +8,7 @@ from . import rates
 from .ingest import PLAN, documents, rate_section, row_bytes, sheets, times
 from .race import Race
 from .section import Section
-from .stats import Estimate, mean, median
+from .stats import Estimate, Samples, mean, median
 from .text import interval, number, percent, table
 
 __all__ = ["PLAN", "sections", "sheets"]
@@ -82,7 +82,8 @@ def _clean(race: Race) -> str:
 
 def _target(race: Race) -> str:
     found = rates.loads(race)
-    steady = rates.steady(found)
+    pace, paced = pace_of(race.parameters), race.parameters["paced"]
+    steady = _outside_spike(found[0], pace) if paced else rates.steady(found)
     if not len(steady):
         return f"The load is too short for a steady window of {rates.LEAST_BUCKETS} buckets: load more rows.\n"
     average, middle = mean(steady), median(steady)
@@ -91,7 +92,6 @@ def _target(race: Race) -> str:
         [name, f"{e.value:,.0f} {interval(e, '{:,.0f}'.format)}", f"{number(e.value * to_gb)}"]
         for name, e in (("steady rate, mean", average), ("steady rate, median", middle))
     ]
-    pace, paced = pace_of(race.parameters), race.parameters["paced"]
     if pace["docs_per_second"]:
         goal = pace["docs_per_second"]
         rows.insert(0, ["target", f"{goal:,.0f}", number(goal * to_gb)])
@@ -100,6 +100,13 @@ def _target(race: Race) -> str:
     if pace["spike_docs_per_second"]:
         text += _spike(found[0], pace, paced)
     return text + _gap(average, middle)
+
+
+def _outside_spike(load: rates.Load, pace: dict[str, float]) -> Samples:
+    """The rates of the steady window of a paced load without its spike."""
+    seconds = load.width * np.arange(load.first, load.first + len(load.steady))
+    spike = (seconds + load.width > pace["spike_seconds"]) & (seconds < 2 * pace["spike_seconds"])
+    return load.steady[~spike]
 
 
 def _unpaced(goal: float, average: Estimate) -> str:
@@ -116,9 +123,9 @@ def _paced(goal: float, average: Estimate) -> str:
     reached = average.value >= ON_TIME * goal
     verdict = "Reached" if reached else "Not reached"
     return (
-        f"**{verdict}:** the load was paced and kept {percent(average.value / goal)} of the target's rate, spike "
-        "included. Pacing hides headroom; race without `paced` to see it. Where latency exceeds service time, requests "
-        "were late.\n"
+        f"**{verdict}:** the load was paced and kept {percent(average.value / goal)} of the target's rate, leaving "
+        "out a spike. Pacing hides headroom; race without `paced` to see it. Where latency exceeds service time, "
+        "requests were late.\n"
     )
 
 

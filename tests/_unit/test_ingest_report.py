@@ -151,6 +151,16 @@ def test_a_spike_is_answered():
     assert "too short for a spike" in page(append, race(target + "5000"))
 
 
+def test_a_paced_load_is_held_against_its_rate_and_its_spike():
+    paced = "epochs:2,paced:true,target_docs_per_second:2000,spike_minutes:1,spike_docs_per_second:"
+    samples = [*load(1, 0, 60, 20), *load(1, 60, 60, 40), *load(1, 120, 60, 20), epoch_sample(1)]
+    text = page(append, race(paced.replace("2000", "2500") + "4000", samples))
+    assert "**Not reached:** the load was paced and kept" in text
+    text = page(append, race(paced + "4000", samples))
+    assert "**Reached:** the load was paced and kept" in text and "was **reached**" in text
+    assert "was **not reached**" in page(append, race(paced + "5000", samples))
+
+
 def test_a_cluster_that_is_not_clean_is_warned_of():
     begin = {"merge_ms": 12, "index_ms": 0, "merges_current": 2, "index_current": 0}
     text = page(append, race(begin=begin))
