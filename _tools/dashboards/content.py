@@ -44,7 +44,7 @@ LONGEST = Metric("Longest", "max", "value", unit="ms")
 ACKNOWLEDGED = documents("Acknowledged", "meta.success-count")
 ERRORS = documents("Errors", "meta.error-count")
 
-BULKS = ("bulk",)
+BULKS = ("bulk", "ingest-bulk")
 """Operation types whose samples record ``took`` of one bulk request each; every one gets a panel of its own."""
 
 

@@ -41,7 +41,8 @@ def test_documents_that_the_mapping_rejects_end_the_race(loaded):
     ],
 )
 def test_a_load_is_recorded_request_by_request_and_epoch_by_epoch(loaded, challenge, params, rows):
-    race = make("race", TEST_MODE=1, CHALLENGE=challenge, RACE_ID=challenge, PARAMS=params)
+    tags = "intention:test"
+    race = make("race", TEST_MODE=1, CHALLENGE=challenge, RACE_ID=challenge, PARAMS=params, TAGS=tags)
     assert race.returncode == 0, race.stdout[-5000:]
     assert requests.get(f"{loaded['target']}/{INDEX}/_count", timeout=30).json()["count"] == rows
     with open(WORK / "reports" / challenge / "es_profile_ingest_epoch.csv") as f:
