@@ -143,19 +143,26 @@ def _refusal(response: bytes) -> str:
     try:
         decoded = json.loads(response)
         error = decoded["error"]
-        if isinstance(error, str):
-            return _explained(f"{decoded['status']} {error}")
-        while "caused_by" in error:
-            error = error["caused_by"]
-        return _explained(f"{decoded['status']} {decoded['error']['type']}: {error['reason']}")
+        said = error if isinstance(error, str) else f"{error['type']}: {_root_reason(error)}"
+        return _explained(f"{decoded['status']} {said}")
     except (ValueError, KeyError, TypeError):
         return response[:REASON_CHARS].decode(errors="replace")
 
 
-def _explained(reason: str) -> str:
-    """A reason in one line, cut to its length, and what it means where Elasticsearch's words mislead."""
+def _root_reason(error: dict[str, Any]) -> str:
+    """The reason of the innermost cause, which tells what is wrong with the bytes."""
+    while "caused_by" in error:
+        error = error["caused_by"]
+    return str(error.get("reason"))
+
+
+def _explained(reason: str, said: str = "") -> str:
+    """A reason in one line, cut to its length, and what it means where Elasticsearch's words mislead.
+
+    :param said: what is looked at for that besides.
+    """
     reason = " ".join(reason.split())
-    meant = next((f" ({text})" for said, text in MISLEADING.items() if said in reason), "")
+    meant = next((f" ({text})" for words, text in MISLEADING.items() if words in reason + said), "")
     return reason[:REASON_CHARS] + meant
 
 
@@ -172,4 +179,4 @@ def _failures(response: dict[str, Any], documents: int) -> list[tuple[str, str]]
 def _failure(error: dict[str, Any], status: int | None) -> tuple[str, str]:
     """Status, if the response was not filtered, with the type of the error, and its reason."""
     kind = error["type"] if status is None else f"{status} {error['type']}"
-    return REJECTED if REJECTED.endswith(kind) else kind, _explained(str(error.get("reason")))
+    return REJECTED if REJECTED.endswith(kind) else kind, _explained(str(error.get("reason")), _root_reason(error))

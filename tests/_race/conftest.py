@@ -1,14 +1,17 @@
 """Real nodes and a real Rally for the tests below. They keep to a work folder of their own."""
 
+import asyncio
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
 import requests
+from esrally.client import EsClientFactory
 
 from _tools.elasticsearch.nodes import Launcher
 
@@ -78,3 +81,19 @@ def search(loaded):
         return response.json()
 
     return search
+
+
+@pytest.fixture
+def with_client(loaded):
+    """Runs a coroutine function that takes Rally's client of the target, and returns what it returns."""
+    url = urlsplit(loaded["target"])
+
+    async def call(function):
+        es = EsClientFactory([{"host": url.hostname, "port": url.port}], {"timeout": 60}).create_async(client_id=0)
+        es.init_request_context()
+        try:
+            return await function(es)
+        finally:
+            await es.close()
+
+    return lambda function: asyncio.run(call(function))

@@ -1,15 +1,13 @@
 """ingest-decomp on a real node: every cell runs, and no row is lost in silence."""
 
-import asyncio
 import csv
+import json
 from dataclasses import replace
-from urllib.parse import urlsplit
 
 import pytest
 import requests
-from conftest import WORK, make
+from conftest import ROOT, WORK, make
 from esrally import exceptions
-from esrally.client import EsClientFactory
 
 from cluster_metrics.bulk import send_bulk
 from cluster_metrics.corpus import Corpus, generate_epoch
@@ -32,26 +30,10 @@ def cells(tmp_path_factory):
 
 
 @pytest.fixture
-def run(loaded):
+def run(loaded, with_client):
     """Runs a cell through Rally's client and returns its sample."""
-    url = urlsplit(loaded["target"])
-    properties = {"epoch": "long", "node": "keyword", "task": "keyword", "cpu": "float", "mem": "float", "net": "float"}
-    mappings = {
-        "dynamic": "strict",
-        "_meta": {"created_by": "cluster-metrics track"},
-        "properties": {name: {"type": kind} for name, kind in properties.items()},
-    }
-
-    async def run(cell):
-        hosts = [{"host": url.hostname, "port": url.port}]
-        es = EsClientFactory(hosts, {"timeout": 60}).create_async(client_id=0)
-        es.init_request_context()
-        try:
-            return await run_cell(es, cell, ROWS, SETTINGS, mappings)
-        finally:
-            await es.close()
-
-    yield lambda cell: asyncio.run(run(cell))
+    mappings = json.loads((ROOT / "index.json").read_text())["mappings"]
+    yield lambda cell: with_client(lambda es: run_cell(es, cell, ROWS, SETTINGS, mappings))
     assert requests.head(f"{loaded['target']}/{INDEX}", timeout=30).status_code == 404
 
 
