@@ -1,0 +1,109 @@
+import numpy as np
+import pytest
+
+from _tools.report import formats as explained
+from _tools.report.race import Race, Sample
+from _tools.report.stats import Estimate
+
+SIZES = (100, 1000, 10000, 50000)
+WALL_S = dict(zip(SIZES, (20.0, 10.0, 8.0, 9.0)))
+BYTES = {"json": 96.0, "smile-32": 79.0}
+
+
+def race(factors=None, rounds=20, gc_s=0.0):
+    """A race in which all cells of a round are slowed down alike, by up to half.
+
+    :param factors: wall time of SMILE over that of JSON, by bulk size.
+    :param gc_s: of JSON, of the seconds per million documents, in pauses that SMILE has none of.
+    """
+    factors = factors or dict.fromkeys(SIZES, 0.9)
+    samples = []
+    for r, slow in enumerate(np.random.default_rng(1).uniform(1, 1.5, rounds)):
+        for encoding in BYTES:
+            for size in SIZES:
+                wall_ms = 100 * slow * WALL_S[size] * (factors[size] if encoding != "json" else 1)  # of 100,000 rows
+                meta = dict.fromkeys(explained.COLUMNS, 1.0)
+                meta |= {"round": r, "rows": 100_000, "wall_ms": wall_ms, "target_cpu_ms": 2 * wall_ms, "clients": 1}
+                meta |= {"corpus": "metrics", "encoding": encoding, "bulk_size": size, "requests": 100_000 / size}
+                meta |= {"bytes_out": BYTES[encoding] * 1e5, "gc_ms": 100 * slow * gc_s if encoding == "json" else 0.0}
+                samples.append(Sample("ingest-cell", r, f"metrics-{encoding}-{size}-by-1", wall_ms, meta))
+        for encoder, s in (("json", 6.0), ("smile-32", 9.0)):
+            meta = {"round": r, "corpus": "metrics", "encoder": encoder, "documents": 1000, "bytes": 93_656}
+            meta["client_cpu_ms"] = s * slow
+            samples.append(Sample("encode-documents", r, f"metrics-{encoder}", s, meta))
+    return Race({"race-id": "x", "challenge": "ingest-formats"}, samples, {})
+
+
+def claims(**options):
+    """What holds, by claim."""
+    (text,) = (s.text for s in explained.sections(race(**options)) if s.title == "Is the blog right?")
+    rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines() if line.startswith("|")]
+    return {row[1]: row[-2] for row in rows[2:]}
+
+
+GAIN = "5 % more throughput or better at all bulk sizes"
+SMALL, LARGE = "larger gains at small sizes", "larger gains at large sizes"
+NETWORK = "10 to 20 % less over the network"
+FLAT = "less sensitive to bulk size"
+GC = "most of what is saved is garbage collection"
+
+
+def test_claims_follow_the_measured_ratios():
+    assert claims() == {GAIN: "yes", SMALL: "no", LARGE: "no", NETWORK: "yes", FLAT: "no", GC: "no"}
+    ends = claims(factors=dict(zip(SIZES, (0.8, 0.98, 0.98, 0.9))))
+    assert (ends[GAIN], ends[SMALL], ends[LARGE], ends[FLAT]) == ("no", "yes", "yes", "yes")
+    middle = claims(factors=dict(zip(SIZES, (1.0, 0.9, 0.8, 1.0))))
+    assert (middle[GAIN], middle[SMALL], middle[LARGE], middle[FLAT]) == ("no", "no", "no", "no")
+
+
+def test_garbage_collection_is_held_against_what_is_saved():
+    assert claims(gc_s=1.1)[GC] == "yes"
+    assert claims(gc_s=0.1)[GC] == "no"
+    assert claims(factors=dict.fromkeys(SIZES, 1.1))[GC] == "undecided"
+
+
+def test_few_rounds_answer_nothing_but_sizes():
+    few = claims(rounds=19)
+    assert few.pop(NETWORK) == "yes"
+    assert set(few.values()) == {"not enough samples"}
+
+
+@pytest.mark.parametrize(
+    "low, high, n, expected",
+    [
+        (1.06, 1.2, 20, "yes"),
+        (1.04, 1.2, 20, "undecided"),
+        (0.9, 1.04, 20, "no"),
+        (1.06, 1.2, 19, "not enough samples"),
+    ],
+)
+def test_an_answer_takes_the_whole_interval(low, high, n, expected):
+    assert explained.answer(Estimate(n, 1.0, low, high, 0.0), 1.05) == expected
+
+
+def test_ratios_are_formed_within_rounds():
+    cells = explained.Cells(race())
+    (series,) = cells.compared
+    gain = cells.gain(1000, series)
+    assert (gain.low, gain.value, gain.high) == pytest.approx((1 / 0.9,) * 3)
+    ratio, judged = cells.judged("target_cpu_ms", 1000, series)
+    assert (ratio.value, judged.value) == (pytest.approx(0.9), "improved")
+    assert explained.shape(cells, series, 0).value == pytest.approx(1)
+
+
+def test_encoding_is_told_beside_json_and_beside_what_is_saved():
+    text = {s.title: s.text for s in explained.sections(race())}["What encoding costs"]
+    line = next(line for line in text.splitlines() if line.startswith("| metrics") and "smile-32" in line)
+    assert "1.50 [1.50, 1.50]" in line
+    assert "metrics, 1 client, smile-32: saves" in text
+
+
+def test_a_race_without_another_format_has_nothing_to_explain():
+    assert explained.sections(Race({"race-id": "x"}, [s for s in race().samples if "json" in s.cell], {})) == []
+
+
+def test_sheets_have_all_samples():
+    cells, encoders = explained.sheets(race(rounds=3))
+    assert (len(cells.rows), len(encoders.rows)) == (24, 6)
+    assert set(cells.columns) <= set(cells.rows[0])
+    assert set(encoders.columns) <= set(encoders.rows[0])
