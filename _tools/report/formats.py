@@ -24,7 +24,7 @@ PLAN = Plan(
         "client_cpu_ms": "CPU time of the load driver for a cell, ms",
     },
     f"metrics-{BASE}-1000-by-1",
-    "format_rounds",
+    "ingest_rounds",
 )
 COLUMNS = ("corpus", "encoding", *CELL_COLUMNS, "gc_ms", "gc_count")
 """Columns of ``es_profile_ingest_formats.csv`` after the start (UTC): the metadata of each sample."""

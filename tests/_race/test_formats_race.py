@@ -135,7 +135,7 @@ def test_the_web_log_is_taken_in_every_format(loaded, tmp_path, with_client, enc
 
 
 def test_a_race_measures_every_cell_and_encoder_and_answers_the_blog(loaded):
-    params = "warmup_iterations:0,format_rounds:1,epochs:1"
+    params = "warmup_iterations:0,ingest_rounds:1,epochs:1"
     race = make("race", TEST_MODE=1, CHALLENGE="ingest-formats", RACE_ID="formats", PARAMS=params)
     assert race.returncode == 0, race.stdout[-5000:]
     assert "failed samples" not in race.stdout
