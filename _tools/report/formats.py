@@ -167,12 +167,14 @@ def saved(cells: Cells, series: Series, key: str) -> Estimate:
     """What this format saves of a time against JSON: s per million documents, mean over bulk sizes, within rounds."""
     base, other = cells.matrix(key, series)
     # pauses are rare, so a median over rounds would be of zeros
-    return (mean if key == "gc_ms" else median)(base.mean(axis=0) - other.mean(axis=0))
+    return (mean if key == "gc_ms" else median)(np.round(base.mean(axis=0) - other.mean(axis=0), 6))
 
 
 def _claims(cells: Cells) -> str:
-    head = ["claim of the blog", "documents", "format", "seen", "holds"]
-    rows = [[claim, s.load, s.encoding, *found] for s in cells.compared for claim, *found in _answers(cells, s)]
+    head = ["claim of the blog", "documents", "format", "holds", "seen"]
+    rows = [
+        [claim, s.load, s.encoding, holds, seen] for s in cells.compared for claim, seen, holds in _answers(cells, s)
+    ]
     order = list(dict.fromkeys(row[0] for row in rows))
     return (
         "Each claim against what was measured: a format against JSON within the same rounds. It holds, or not, if the "
@@ -194,7 +196,7 @@ def _answers(cells: Cells, series: Series) -> Iterator[tuple[str, str, str]]:
     if len(sizes) > 2:
         for end, name in ((0, "small"), (-1, "large")):
             found = shape(cells, series, end)
-            text = f"gain at {sizes[end]:,} over that at the sizes between: {_with_interval(found)}"
+            text = f"gain at {sizes[end]:,} over that between the ends: {_with_interval(found)}"
             yield f"larger gains at {name} sizes", text, answer(found, 1 + THRESHOLD)
     sent = [1 - cells.one("bytes_out", s, series).value / cells.one("bytes_out", s, series.base).value for s in sizes]
     low, high = min(sent), max(sent)

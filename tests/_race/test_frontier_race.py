@@ -21,6 +21,7 @@ def test_every_configuration_is_measured_and_its_indices_are_gone(loaded):
     assert {row["round"] for row in rows} == {"1", "2"}
     errors = {c: max(float(r["percentile_error"]) for r in rows if r["configuration"] == c) for c in asked}
     assert errors["rollup"] < 1e-12
+    assert {errors[c] for c in CONFIGURATIONS if "smile" in c} == {errors["production"]}
     assert errors["sampler-0.01"] > errors["production"]
     assert all(float(r["sum_error"]) < 1e-6 for r in rows if "sampler" not in r["configuration"])
     left = requests.get(f"{loaded['target']}/_cat/indices/cluster-metrics*?h=index", timeout=30).text.split()
