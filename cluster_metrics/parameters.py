@@ -298,7 +298,7 @@ PARAMETERS = {
         Parameter(
             "format_rows",
             "documents",
-            "Rows that each cell of ingest-formats ingests, a quarter as many of the web log, "
+            "Rows that each cell of ingest-formats ingests, half as many of the web log, "
             "and more where each client could not send a whole request else.",
             4,
             10_000_000,
