@@ -8,7 +8,7 @@ import numpy as np
 
 from cluster_metrics.ingest_formats import BASE, ENCODING
 
-from . import plots
+from . import plots, stability
 from .cells import Plan
 from .ingest_decomp import COLUMNS as CELL_COLUMNS
 from .race import Race, Sample
@@ -123,6 +123,7 @@ def sections(race: Race) -> list[Section]:
         Section("Throughput over bulk size", _throughput(cells), list(_curves(cells))),
         Section("What a cell costs", _costs(cells)),
         Section("What encoding costs", _encoding(race, cells)),
+        Section("How far to trust this", stability.text(race, PLAN)),
     ]
 
 
@@ -145,6 +146,12 @@ def answer(estimate: Estimate, low: float, high: float = np.inf) -> str:
     if estimate.low >= low and estimate.high <= high:
         return "yes"
     return "no" if estimate.high < low or estimate.low > high else "undecided"
+
+
+def overall(cells: Cells, series: Series, key: str) -> Estimate:
+    """A figure against JSON over all bulk sizes: the geometric mean of the ratios within each round."""
+    base, other = (np.log(m) for m in cells.matrix(key, series))
+    return median(np.exp((other - base).mean(axis=0)))
 
 
 def shape(cells: Cells, series: Series, end: int) -> Estimate:
@@ -225,11 +232,15 @@ def _throughput(cells: Cells) -> str:
             rates = [_with_interval(cells.rate(size, s)) for s in (series.base, series)]
             judged = [_with_interval(gain), faster.value, _with_interval(cpu), cheaper.value]
             rows.append([series.load, series.encoding, f"{size:,}", gain.n, *rates, *judged])
+        wall, cpu = (overall(cells, series, key) for key in ("wall_ms", "target_cpu_ms"))
+        gain = replace(wall, value=1 / wall.value, low=1 / wall.high, high=1 / wall.low)
+        judged = [_with_interval(gain), verdict(wall).value, _with_interval(cpu), verdict(cpu).value]
+        rows.append([series.load, series.encoding, "all", gain.n, "–", "–", *judged])
     head = ["documents", "format", "bulk size", "n", "JSON, per s", "format, per s", "throughput", "verdict"]
     head += ["target CPU", "verdict"]
     return (
         "Documents per second, and the format's throughput and CPU time of the target as ratios to JSON, formed within "
-        "each round.\n\n" + table(head, rows)
+        "each round; over all bulk sizes their geometric mean.\n\n" + table(head, rows)
     )
 
 

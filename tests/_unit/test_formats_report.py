@@ -89,6 +89,9 @@ def test_ratios_are_formed_within_rounds():
     ratio, judged = cells.judged("target_cpu_ms", 1000, series)
     assert (ratio.value, judged.value) == (pytest.approx(0.9), "improved")
     assert explained.shape(cells, series, 0).value == pytest.approx(1)
+    assert explained.overall(cells, series, "wall_ms").value == pytest.approx(0.9)
+    mixed = explained.Cells(race(factors=dict(zip(SIZES, (0.8, 1.25, 1.0, 1.0)))))
+    assert explained.overall(mixed, series, "wall_ms").value == pytest.approx(1)
 
 
 def test_encoding_is_told_beside_json_and_beside_what_is_saved():
