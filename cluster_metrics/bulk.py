@@ -108,11 +108,12 @@ async def send_bulk(
     path = f"/{index}/_bulk?filter_path={filter_path}" if filter_path else f"/{index}/_bulk"
     headers = headers_of(es, content_type) | (headers or {})
     counts = BulkCounts(sent=documents)
+    once = es.options(max_retries=0)  # a request repeated by the transport could index its documents twice, uncounted
     while True:
         es.return_raw_response()
         started = time.perf_counter()
         try:
-            response = await es.perform_request(method="POST", path=path, headers=headers, body=body)
+            response = await once.perform_request(method="POST", path=path, headers=headers, body=body)
             raw = response.body.getvalue()
         except elasticsearch.ApiError as e:
             raw = e.body.getvalue()

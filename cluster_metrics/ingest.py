@@ -18,7 +18,7 @@ from .corpus import NAME
 from .coverage import Coverages
 from .encoded import EncodedRows
 from .index import MARK, delete_own_index
-from .requests import aside, get, request, target_cpu_ms
+from .requests import aside, garbage_collections, get, request, target_cpu_ms
 
 ACCOUNT = f"{NAME}-account"
 """A small index in which the clients, on whatever host, note what they sent, and each epoch how it found the target."""
@@ -329,12 +329,7 @@ async def snapshot(es: Any) -> dict[str, float]:
         "found": (await get(es, f"/{NAME}/_count"))["count"],
         "target_cpu_ms": await target_cpu_ms(es),
     }
-    nodes = (await get(es, "/_nodes/stats/jvm?filter_path=nodes.*.jvm.gc.collectors"))["nodes"].values()
-    for generation in ("young", "old"):
-        collectors = [node["jvm"]["gc"]["collectors"].get(generation, {}) for node in nodes]
-        counted[f"gc_{generation}_ms"] = sum(c.get("collection_time_in_millis", 0) for c in collectors)
-        counted[f"gc_{generation}"] = sum(c.get("collection_count", 0) for c in collectors)
-    return {key: float(value) for key, value in counted.items()}
+    return {key: float(value) for key, value in counted.items()} | await garbage_collections(es)
 
 
 class IngestBegin:

@@ -11,7 +11,7 @@ from esrally import exceptions
 from .bulk import BulkCounts
 from .corpus import NAME
 from .index import delete_own_index
-from .requests import aside, get, request, target_cpu_ms
+from .requests import aside, garbage_collections, get, request, target_cpu_ms
 
 INDEX = f"{NAME}-cell"
 """The index that every cell creates and deletes."""
@@ -199,15 +199,13 @@ async def _reconnect(es: Any, keep_alive: bool = True) -> None:
 
 
 async def _counters(es: Any) -> dict[str, Any]:
-    """What all nodes of the target have counted since they started: HTTP connections, and garbage collections of the
-    generations, which stop all else; the concurrent ones do not and are left out."""
-    path = "/_nodes/stats/http,jvm?filter_path=nodes.*.http.total_opened,nodes.*.jvm.gc.collectors"
-    nodes = (await get(es, path))["nodes"].values()
-    collectors = [node["jvm"]["gc"]["collectors"][kind] for node in nodes for kind in ("young", "old")]
+    """What all nodes of the target have counted since they started: HTTP connections and garbage collections."""
+    nodes = (await get(es, "/_nodes/stats/http?filter_path=nodes.*.http.total_opened"))["nodes"].values()
+    collections = await garbage_collections(es)
     return {
         "connections": sum(node["http"]["total_opened"] for node in nodes),
-        "gc_ms": float(sum(c["collection_time_in_millis"] for c in collectors)),
-        "gc_count": sum(c["collection_count"] for c in collectors),
+        "gc_ms": collections["gc_young_ms"] + collections["gc_old_ms"],
+        "gc_count": int(collections["gc_young"] + collections["gc_old"]),
     }
 
 

@@ -99,3 +99,19 @@ async def target_cpu_ms(es: Any) -> float:
         await asyncio.sleep(0.1)
         latest = await read()
     return float(sum(stats["process"]["cpu"]["total_in_millis"] for stats in latest.values()))
+
+
+async def garbage_collections(es: Any) -> dict[str, float]:
+    """Garbage collections of all nodes of the target since they started: ``gc_young``, ``gc_old`` and their times
+    ``gc_young_ms``, ``gc_old_ms``.
+
+    Those are the generations whose collections stop all else. Concurrent ones are left out, and so are collectors
+    without generations, which then count as 0.
+    """
+    nodes = (await get(es, "/_nodes/stats/jvm?filter_path=nodes.*.jvm.gc.collectors"))["nodes"].values()
+    counted = {}
+    for generation in ("young", "old"):
+        collectors = [node["jvm"]["gc"]["collectors"].get(generation, {}) for node in nodes]
+        counted[f"gc_{generation}"] = float(sum(c.get("collection_count", 0) for c in collectors))
+        counted[f"gc_{generation}_ms"] = float(sum(c.get("collection_time_in_millis", 0) for c in collectors))
+    return counted

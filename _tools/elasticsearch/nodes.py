@@ -259,7 +259,7 @@ class Launcher:
                     raise NodeError(f"node {cluster.name}-{i + 1} ended at start, the end of its log:\n{end}")
             try:
                 response = session.get(health, timeout=10)
-                if response.ok and not response.json()["timed_out"]:
+                if response.ok and not response.json()["timed_out"] and self._is_own(cluster, session):
                     return
             except requests.RequestException:
                 pass
@@ -268,6 +268,12 @@ class Launcher:
             f"cluster {cluster.name} was not ready after {START_SECONDS} s, the end of its log:\n"
             f"{self._end_of_log(f'{cluster.name}-1')}"
         )
+
+    def _is_own(self, cluster: Cluster, session: requests.Session) -> bool:
+        """Whether a node of this cluster answers, and not another that took its port meanwhile."""
+        path = "/_nodes/_local/settings?filter_path=nodes.*.settings.path.logs"
+        nodes = session.get(cluster.url + path, timeout=10).json()["nodes"].values()
+        return all(Path(node["settings"]["path"]["logs"]).is_relative_to(self.root) for node in nodes)
 
     def _end_of_log(self, node: str, lines: int = 15) -> str:
         text = (self.root / node / "logs" / "stdout.log").read_text(errors="replace")
