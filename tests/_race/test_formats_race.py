@@ -134,8 +134,9 @@ def test_the_web_log_is_taken_in_every_format(loaded, tmp_path, with_client, enc
         requests.delete(url, timeout=30).raise_for_status()
 
 
-def test_a_race_measures_every_cell_and_encoder_and_answers_the_blog(loaded):
-    params = "warmup_iterations:0,ingest_rounds:1,epochs:1"
+def test_a_race_measures_every_cell_and_encoder_and_answers_the_blog(loaded, tmp_path):
+    params = tmp_path / "params.json"
+    params.write_text(json.dumps({"warmup_iterations": 0, "ingest_rounds": 1, "epochs": 1, "bulk_sizes": [100, 1000]}))
     race = make("race", TEST_MODE=1, CHALLENGE="ingest-formats", RACE_ID="formats", PARAMS=params)
     assert race.returncode == 0, race.stdout[-5000:]
     assert "failed samples" not in race.stdout
@@ -148,7 +149,7 @@ def test_a_race_measures_every_cell_and_encoder_and_answers_the_blog(loaded):
         (corpus, encoding, size)
         for corpus in ("metrics", "weblogs")
         for encoding in ("json", "smile-32")
-        for size in ("100", "1000", "10000", "50000")
+        for size in ("100", "1000")
     }
     by_cell = {row["cell"]: int(row["bytes_out"]) / int(row["rows"]) for row in rows}
     assert (by_cell["metrics-json-100-by-1"], by_cell["metrics-smile-32-100-by-1"]) == (96, 79)
