@@ -101,10 +101,12 @@ def test_race_with_tls_a_password_for_the_target_and_an_api_key_for_the_store(se
         assert ("secured  " in listed.stdout) is found, listed.stdout
 
 
-def test_annotations_reach_the_store(home):
+def test_annotations_reach_the_store(secured, home):
     added = esrally(
         home, "add", "annotation", "--race-timestamp=20261121T120000Z", "--track=cluster-metrics", "--message=new disks"
     )
     assert "Successfully added annotation" in added.stdout, added.stdout
+    store = secured.running("metrics-store")
+    store.session().post(f"{store.url}/rally-annotations/_refresh", timeout=60).raise_for_status()
     listed = esrally(home, "list", "annotations", "--from-date=20261101", "--to-date=20261130")
     assert "new disks" in listed.stdout, listed.stdout
