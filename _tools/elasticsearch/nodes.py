@@ -3,6 +3,7 @@
 import ctypes
 import hashlib
 import json
+import math
 import os
 import pwd
 import shutil
@@ -18,7 +19,7 @@ from typing import Any
 import psutil
 import requests
 
-from . import security
+from . import cpu, security
 from .install import DEFAULT_VERSION, JRE_HOME, install
 
 HOST = "127.0.0.1"
@@ -47,6 +48,7 @@ class Cluster:
     :param client_options_file: client options as Rally reads them, with certificate, user and password; empty without
         security.
     :param product: what the version is one of.
+    :param coordinator: whether the last node holds no data and takes all requests.
     """
 
     name: str
@@ -55,10 +57,12 @@ class Cluster:
     pids: list[tuple[int, float]] = field(default_factory=list)
     client_options_file: str = ""
     product: str = "Elasticsearch"
+    coordinator: bool = False
 
     @property
     def hosts(self) -> list[str]:
-        return [f"{HOST}:{port}" for port in self.http_ports]
+        """Where clients send their requests."""
+        return [f"{HOST}:{port}" for port in self.http_ports[-1 if self.coordinator else 0 :]]
 
     @property
     def url(self) -> str:
@@ -153,6 +157,8 @@ class Launcher:
         outlive: bool = False,
         settings: dict[str, Any] | None = None,
         secured: bool = False,
+        cores: float = 0,
+        coordinator: bool = False,
     ) -> Cluster:
         """Starts a cluster and waits until its health is known to all its nodes.
 
@@ -164,17 +170,21 @@ class Launcher:
         :param outlive: whether the nodes keep running after this process; otherwise they end with it, however it ends.
         :param settings: further lines for ``elasticsearch.yml``.
         :param secured: whether its HTTP port takes TLS and a password, as in the cluster's ``client_options_file``.
+        :param cores: CPU share of each node once it is ready, in cores; 0 leaves all free (default). Where the host has
+            no cgroup to hold it, the nodes run free; the node attributes ``cpu_cores`` and ``cpu_held_by`` tell.
+        :param coordinator: whether there is one more node, which holds no data and takes all requests; it runs free.
         :raises NodeError: when a port is taken, a node dies at start (with the end of its log) or is not ready in time.
         :raises InstallError: see :mod:`.install`.
         """
         self.stop(name)
+        data_nodes, nodes = nodes, nodes + coordinator
         home = install(version, self.root, self.downloads)
         if self.run_as and not _can_read(home / "lib", self.run_as):
             _open_to_all(home)
         http_ports = [free_port(port + i, port_is_fixed) for i in range(nodes)]
         transport_ports = [free_port(0) for _ in range(nodes)]
         secure = security.create(self.root, name, HOST) if secured else None
-        cluster = Cluster(name, version, http_ports)
+        cluster = Cluster(name, version, http_ports, coordinator=coordinator)
         if secure:
             cluster.client_options_file = str(self.root / f"{name}.client-options.json")
             security.write_private(Path(cluster.client_options_file), secure.client_options())
@@ -184,7 +194,7 @@ class Launcher:
             common["discovery.type"] = "single-node"
         else:
             common["discovery.seed_hosts"] = json.dumps([f"{HOST}:{p}" for p in transport_ports])
-            common["cluster.initial_master_nodes"] = json.dumps([f"{name}-{i + 1}" for i in range(nodes)])
+            common["cluster.initial_master_nodes"] = json.dumps([f"{name}-{i + 1}" for i in range(data_nodes)])
         processes = []
         try:
             for i in range(nodes):
@@ -193,10 +203,19 @@ class Launcher:
                     "http.port": http_ports[i],
                     "transport.port": transport_ports[i],
                 }
+                if i == data_nodes:
+                    own["node.roles"] = "[]"
+                elif cores:
+                    own["node.processors"] = math.ceil(cores)
+                    own["node.attr.cpu_cores"] = cores
+                    own["node.attr.cpu_held_by"] = cpu.make_group(f"{name}-{i + 1}", cores) or "nothing"
                 node = self._prepare_node(home, f"{name}-{i + 1}", common | own | (settings or {}), data, secure)
                 processes.append(self._spawn(home, node, heap, outlive))
                 self.keep(cluster, processes[-1])
             self._wait_until_ready(cluster, processes)
+            if cores:
+                for i, process in enumerate(processes[:data_nodes]):
+                    cpu.hold(f"{name}-{i + 1}", [p.pid for p in _family(process.pid)])
         except BaseException:
             self.stop(name)
             raise
@@ -292,17 +311,25 @@ class Launcher:
         except (OSError, ValueError):
             return False
         launchers = cluster.processes()
-        everything = [p for launcher in launchers for p in [launcher, *launcher.children(recursive=True)]]
+        everything = [p for launcher in launchers for p in _family(launcher.pid)]
         for process in launchers:
             process.terminate()
         _, alive = psutil.wait_procs(everything, timeout=STOP_SECONDS)
         for process in alive:
             process.kill()
         psutil.wait_procs(alive, timeout=10)
+        for i in range(len(cluster.http_ports)):
+            cpu.remove_group(f"{name}-{i + 1}")
         if cluster.client_options_file:
             Path(cluster.client_options_file).unlink(missing_ok=True)
         self.state_file(name).unlink(missing_ok=True)
         return bool(launchers)
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    """A process and all that it started."""
+    process = psutil.Process(pid)
+    return [process, *process.children(recursive=True)]
 
 
 def _unprivileged_user() -> dict[str, Any]:

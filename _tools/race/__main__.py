@@ -87,6 +87,7 @@ def start_target(launcher: Launcher, outlive: bool) -> Cluster:
         raise RaceError(f"ES_VERSION is [{version}], which comes without ES|QL; allowed for it is {allowed}")
     nodes = checked("NODES", "1", r"[1-9]\d?", "an integer from 1 to 99")
     heap = heap_size()
+    cores = checked("NODE_CORES", "0", r"\d{1,3}(\.\d+)?", "CPU cores of each node, such as 0.4; 0 leaves them free")
     port = checked("PORT", str(TARGET_PORT), r"[1-9]\d{3,4}", "an integer from 1000 to 65535")
     return launcher.start(
         TARGET,
@@ -98,6 +99,8 @@ def start_target(launcher: Launcher, outlive: bool) -> Cluster:
         data=Path(variable("DATA", str(launcher.root))).absolute() / f"data-{version}",
         outlive=outlive,
         secured=secured(),
+        cores=float(cores),
+        coordinator=variable("COORDINATOR") not in ("", "0"),
     )
 
 
