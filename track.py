@@ -2,6 +2,20 @@
 
 from esrally.track.loader import DefaultTrackPreparator
 
+from .cluster_metrics.capacity import (
+    BuildWords,
+    BuildWordsParams,
+    CheckGrid,
+    DocumentParams,
+    DropWords,
+    IndexRunner,
+    Monitor,
+    MonitorParams,
+    PrepareCell,
+    PrepareCellParams,
+    QueryParams,
+    QueryRunner,
+)
 from .cluster_metrics.coverage import CellParams, CellRunner, PlanParams, PlanRunner
 from .cluster_metrics.experiment import Experiment
 from .cluster_metrics.frontier import (
@@ -53,6 +67,13 @@ def register(registry):
     registry.register_runner("ingest-epoch", IngestEpoch(), async_runner=True)
 
     registry.register_scheduler("ingest-pace", IngestPace)
+    registry.register_runner("capacity-check", CheckGrid(), async_runner=True)
+    registry.register_runner("capacity-build", BuildWords(), async_runner=True)
+    registry.register_runner("capacity-prepare", PrepareCell(), async_runner=True)
+    registry.register_runner("capacity-index", IndexRunner(), async_runner=True)
+    registry.register_runner("capacity-query", QueryRunner(), async_runner=True)
+    registry.register_runner("capacity-monitor", Monitor(), async_runner=True)
+    registry.register_runner("capacity-drop", DropWords(), async_runner=True)
 
     registry.register_param_source("check-index-params", CheckIndexParams)
     registry.register_param_source("query-cell-params", CellParams)
@@ -68,3 +89,8 @@ def register(registry):
     registry.register_param_source("sketch-ingest-params", FloorIngestParams)
     registry.register_param_source("sketch-questions-params", FloorQuestionsParams)
     registry.register_param_source("ingest-params", IngestParams)
+    registry.register_param_source("capacity-build-params", BuildWordsParams)
+    registry.register_param_source("capacity-prepare-params", PrepareCellParams)
+    registry.register_param_source("capacity-index-params", DocumentParams)
+    registry.register_param_source("capacity-query-params", QueryParams)
+    registry.register_param_source("capacity-monitor-params", MonitorParams)

@@ -8,9 +8,15 @@ from typing import Any
 
 from .corpus import Corpus
 from .text_values import TextValues
+from .words import Words
 
-CORPORA: dict[str, Any] = {kind.name: kind for kind in (Corpus, TextValues)}
-BY_CHALLENGE = {"esql-stored-fields": TextValues.name}
+CORPORA: dict[str, Any] = {kind.name: kind for kind in (Corpus, TextValues, Words)}
+BY_CHALLENGE = {
+    "esql-stored-fields": TextValues.name,
+    "capacity-indexing": Words.name,
+    "capacity-query": Words.name,
+    "capacity-mixed": Words.name,
+}
 """Challenges whose corpus is not cluster-metrics."""
 
 

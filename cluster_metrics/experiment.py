@@ -19,7 +19,8 @@ from .ingest import slices
 from .ingest_formats import log_of
 from .weblogs import WebLog
 
-CELL = "query-cell"
+CELL_STARTS = {"query-cell": 1, "capacity-prepare": 2}
+"""Operation types that a headline cell begins with, and of how many elements of the schedule it is made."""
 FORMATS = "ingest-formats"
 LOADS = ("ingest-bulk", "ingest-epoch")
 PLANS = (
@@ -181,25 +182,36 @@ def _documents_to_send(values: dict[str, Any]) -> int:
 def _lay_out_passes(schedule: list, seed: int, passes: int) -> list:
     """Repeats the cells of a schedule once per pass, each pass in an order of its own.
 
-    All copies keep the name of the task, so Rally's summary and ``compare`` show one row per cell over all passes; only
-    the first is marked for reporting, and only it has warm-up iterations.
+    All copies keep the names of their tasks, so Rally's summary and ``compare`` show one row per cell over all passes;
+    only the first is marked for reporting, and only it has warm-up iterations.
     """
-    cells = [task for task in schedule if getattr(getattr(task, "operation", None), "type", None) == CELL]
+    cells = _cells(schedule)
     if not cells:
         return schedule
-    by_name = {cell.name: cell for cell in cells}
     copies = []
     for number in range(1, passes + 1):
-        for name in shuffled(sorted(by_name), seed, "pass", number):
-            cell = copy.deepcopy(by_name[name])
-            if number > 1:
-                cell.warmup_iterations = 0
-                cell.operation.params["include-in-reporting"] = False
-            cell.operation.params |= {
-                "pass": number,
-                "warmup-iterations": cell.warmup_iterations,
-                "iterations": cell.iterations,
-            }
-            copies.append(cell)
-    first = schedule.index(cells[0])
-    return schedule[:first] + copies + [task for task in schedule[first:] if task not in cells]
+        for name in shuffled(sorted(cells), seed, "pass", number):
+            for element in copy.deepcopy(cells[name]):
+                for task in element:
+                    if number > 1:
+                        task.warmup_iterations = 0 if task.warmup_iterations else task.warmup_iterations
+                        task.operation.params["include-in-reporting"] = False
+                    task.operation.params |= {
+                        "pass": number,
+                        "warmup-iterations": task.warmup_iterations,
+                        "iterations": task.iterations,
+                    }
+                copies.append(element)
+    in_cells = [element for cell in cells.values() for element in cell]
+    first = schedule.index(in_cells[0])
+    return schedule[:first] + copies + [element for element in schedule[first:] if element not in in_cells]
+
+
+def _cells(schedule: list) -> dict[str, list]:
+    """The cells of a schedule by the name of their first task."""
+    found = {}
+    for i, element in enumerate(schedule):
+        task = next(iter(element))
+        if length := CELL_STARTS.get(task.operation.type, 0):
+            found[task.name] = schedule[i : i + length]
+    return found

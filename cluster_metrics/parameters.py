@@ -17,6 +17,8 @@ from .ingest_steps import DESIGNS
 from .queries import TRANSPORTS, VARIANTS
 from .text_values import BLOCKS, FORMS
 from .text_values import LIMITS as TEXT_LIMITS
+from .words import FREQUENCIES
+from .words import LIMITS as WORD_LIMITS
 
 
 @dataclass(frozen=True)
@@ -309,6 +311,44 @@ PARAMETERS = {
             "Rounds of ingest-decomp and ingest-formats instead of `rounds`: one may take more than a minute.",
             1,
             10_000,
+        ),
+        Parameter("word_documents", "documents", "Documents of the corpus words.", *WORD_LIMITS["word_documents"]),
+        Parameter("word_frequency", "", "How often each of these words occurs.", choices=FREQUENCIES),
+        Parameter(
+            "words_mapping",
+            "",
+            "Analysis of both text fields: words and shingles of two and three, or words alone.",
+            choices=("heavy", "light"),
+        ),
+        Parameter(
+            "capacity_shards", "shards", "Primary shards of the cells of the capacity challenges.", 1, 100, many=True
+        ),
+        Parameter(
+            "capacity_replicas",
+            "replicas",
+            "Replicas of the cells of the capacity challenges; fewer than the target has data nodes.",
+            0,
+            20,
+            many=True,
+        ),
+        Parameter("capacity_clients", "clients", "Clients that send without a pause, each for itself.", 1, 256),
+        Parameter(
+            "capacity_bulk_size",
+            "documents",
+            "Documents that capacity-indexing and capacity-mixed send at once; 1 sends each by a request of its own.",
+            1,
+            10_000,
+        ),
+        Parameter("cell_seconds", "seconds", "Time that each cell of the capacity challenges is measured.", 1, 86_400),
+        Parameter("cell_warmup_seconds", "seconds", "Time under load before that.", 0, 86_400),
+        Parameter("count_all_hits", "", "Count all hits of a search, not 10,000 at most."),
+        Parameter(
+            "mixed_docs_per_second",
+            "documents/s",
+            "Rates at which capacity-mixed indexes while it searches.",
+            1,
+            10_000_000,
+            many=True,
         ),
     )
 }

@@ -6,18 +6,18 @@ that the challenges follow (fields of 500 to 600 characters).
 """
 
 import hashlib
+import itertools
 import json
-import os
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
+from typing import Any, ClassVar
 
-from .corpus import part_of
-from .coverage import shuffled
+from .files import Part, is_whole, write_whole
 
 FORMAT_VERSION = 1
 NAME = "words"
@@ -30,7 +30,8 @@ SLOTS = 1 << 16
 FREQUENCIES = ("uniform", "natural")
 CHECKED_QUERIES = 20
 """Queries whose number of matching documents is known exactly."""
-MOST_DOCUMENT_BYTES = 1500
+LONGEST_DOCUMENT = 1500
+LIMITS = {"word_documents": (1, 1_000_000_000)}
 
 
 def vocabulary() -> list[str]:
@@ -48,24 +49,67 @@ class Words:
     :param seed: of all draws (default 42).
     """
 
+    name: ClassVar[str] = NAME
     documents: int = 300_000
     frequency: str = "uniform"
     seed: int = 42
 
-    @property
-    def directory(self) -> str:
-        """The folder of this corpus: its name ends in a hash over the parameters and the version of the format."""
-        key = json.dumps([FORMAT_VERSION, *asdict(self).values()])
-        return f"{NAME}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+    @classmethod
+    def of(cls, values: dict[str, Any], test_mode: bool) -> "Words":
+        """The corpus that track parameters ask for; in Rally's test mode 1000 documents at most."""
+        documents = min(values["word_documents"], 1000) if test_mode else values["word_documents"]
+        return cls(documents, values["word_frequency"], values["seed"])
 
-    @property
-    def file_name(self) -> str:
-        """The path of the documents below the data folder, always with forward slashes."""
-        return f"{self.directory}/documents.json"
+    def check(self) -> "Words":
+        """Returns itself; no parameter depends on another."""
+        return self
+
+    def sizes(self) -> dict[str, int]:
+        """The track parameters that test mode may have changed, as they are."""
+        return {"word_documents": self.documents}
+
+    def parts(self) -> list[Part]:
+        """One file."""
+        key = json.dumps([FORMAT_VERSION, *asdict(self).values()])
+        file = f"{NAME}-{hashlib.sha256(key.encode()).hexdigest()[:12]}/documents.json"
+        return [Part(file, self.documents, self.documents * LONGEST_DOCUMENT, exact=False)]
+
+    def generate(self, part: int, data_root: Path, progress: Callable[[str], None]) -> Path:
+        """Makes sure that the documents are below ``data_root``.
+
+        The answers are, for each of the first queries, how many documents match it.
+
+        :param part: 0.
+        :param progress: see :func:`.files.write_whole`.
+        :raises CorpusError: when the folder cannot be written or the disk is too small.
+        """
+        whole = self.parts()[part]
+        path = data_root / whole.file
+        if is_whole(path):
+            return path
+        hits = [0] * CHECKED_QUERIES
+        record = {"corpus": asdict(self)}
+        return write_whole(path, whole, self.blocks(hits), lambda: hits, record, f"corpus {NAME}", progress)
+
+    def blocks(self, hits: list[int]) -> Iterator[bytes]:
+        """The documents in order, 10,000 at a time.
+
+        :param hits: a number per query, to which the documents that match it are added.
+        """
+        queries = [set(query.split()) for query in self.queries(len(hits))]
+        number = itertools.count()
+        texts = self.texts()
+        while batch := list(itertools.islice(texts, BLOCK_DOCUMENTS)):
+            for i, words in enumerate(queries):
+                hits[i] += sum(not words.isdisjoint(found) for found in (text.split() for text, _ in batch))
+            yield "".join(
+                f'{{"timestamp":{START_MS + 1000 * next(number)},"field1":"{field1}","field2":"{field2}"}}\n'
+                for field1, field2 in batch
+            ).encode()
 
     def slots(self) -> list[str]:
         """65,536 words, each in as many slots as its frequency asks."""
-        words = shuffled(vocabulary(), self.seed)
+        words = sorted(vocabulary(), key=lambda word: hashlib.sha256(f"{self.seed}/{word}".encode()).digest())
         weights = [10**9 // place if self.frequency == "natural" else 10**9 for place in range(1, len(words) + 1)]
         ends = list(accumulate(weights))
         return [words[bisect_right(ends, (2 * slot + 1) * ends[-1] // (2 * SLOTS))] for slot in range(SLOTS)]
@@ -93,40 +137,3 @@ class Words:
         if sys.byteorder == "big":
             draws.byteswap()
         return draws
-
-
-def hits_file(documents_file: str | os.PathLike) -> Path:
-    """Where the exact numbers of hits stand: beside the documents."""
-    return Path(documents_file).with_suffix(".hits.json")
-
-
-def generate(corpus: Words, data_root: Path) -> Path:
-    """Makes sure that the documents and the hits of the first queries are there; does nothing when they are.
-
-    The hits are written last, so a run cut short leaves nothing that looks whole.
-
-    :return: the path of the documents.
-    :raises CorpusError: when the folder cannot be written or the disk is too small.
-    """
-    path = data_root / corpus.file_name
-    try:
-        if json.loads(hits_file(path).read_text())["bytes"] == path.stat().st_size:
-            return path
-    except (OSError, ValueError, KeyError):
-        pass
-    queries = [set(query.split()) for query in corpus.queries(CHECKED_QUERIES)]
-    hits = [0] * len(queries)
-    with part_of(path, corpus.documents * MOST_DOCUMENT_BYTES, "corpus words") as part:
-        with open(part, "wb") as out:
-            for number, (field1, field2) in enumerate(corpus.texts()):
-                out.write(
-                    b'{"timestamp":%d,"field1":"%b","field2":"%b"}\n'
-                    % (START_MS + 1000 * number, field1.encode(), field2.encode())
-                )
-                found = set(field1.split())
-                for i, words in enumerate(queries):
-                    hits[i] += not words.isdisjoint(found)
-        os.replace(part, path)
-        part.write_text(json.dumps({"bytes": path.stat().st_size, "hits": hits}))
-        os.replace(part, hits_file(path))
-    return path
