@@ -22,20 +22,26 @@ from .requests import aside, get, request
 from .words import CHECKED_QUERIES, FIELDS, NAME
 
 BULK_DOCUMENTS = 1000
+INDEX = "cluster-metrics-words"
+"""Begin of the names of indices, and the name of their body in ``track.json``."""
 GREEN_SECONDS = 600
 QUERIES = 10_000
 """Different queries; clients walk through them in turn."""
+MONITOR_SECONDS = 1.0
+HOST_TIMES = 8
+"""Of the CPU times that Linux counts, those that are no part of another: all but the ones of guests."""
 WATERMARK = 0.9
 """Share of a disk in use above which Elasticsearch moves shards away (its high watermark's default)."""
 
 
 def index_of(shards: int) -> str:
-    return f"{NAME}-{shards}"
+    """The index of the grid with so many shards."""
+    return f"{INDEX}-{shards}"
 
 
 def index_body(track: Any, analyzer: str, shards: int, replicas: int, routing_shards: int) -> dict[str, Any]:
-    """The body of ``words.json`` with this analyzer for both fields, and these shards."""
-    body = json.loads(json.dumps(next(i for i in track.indices if i.name == NAME).body))
+    """The body of ``index-words.json`` with this analyzer for both fields, and these shards."""
+    body = json.loads(json.dumps(next(i for i in track.indices if i.name == INDEX).body))
     for field in FIELDS:
         body["mappings"]["properties"][field]["analyzer"] = analyzer
     body["settings"] |= {
@@ -50,6 +56,20 @@ async def data_nodes(es: Any) -> list[str]:
     """Names of the nodes that hold data."""
     nodes = await get(es, "/_nodes/_all/none?filter_path=nodes.*.name,nodes.*.roles")
     return sorted(n["name"] for n in nodes["nodes"].values() if any(r.startswith("data") for r in n["roles"]))
+
+
+async def check_disks(es: Any) -> None:
+    """Whether all nodes have room.
+
+    :raises esrally.exceptions.RallyAssertionError: when a disk is so full that by default shards are moved away.
+    """
+    for node in (await get(es, "/_nodes/stats/fs?filter_path=nodes.*.name,nodes.*.fs.total"))["nodes"].values():
+        total = node["fs"]["total"]
+        if total["available_in_bytes"] < (1 - WATERMARK) * total["total_in_bytes"]:
+            raise exceptions.RallyAssertionError(
+                f"the disk of node {node['name']} is more than {WATERMARK:.0%} full ({total['available_in_bytes']:,} "
+                f"of {total['total_in_bytes']:,} bytes free), where Elasticsearch by default moves shards away"
+            )
 
 
 async def shard_table(es: Any, index: str) -> dict[str, list[str]]:
@@ -76,6 +96,7 @@ async def settle(es: Any, index: str, copies: int) -> dict[str, list[str]]:
     """
     deadline = time.monotonic() + GREEN_SECONDS
     health: dict[str, Any] = {}
+    await check_disks(es)
     while time.monotonic() < deadline:
         health = await get(es, f"/_cluster/health/{index}?wait_for_status=green&timeout=5s")
         if health["status"] == "green" and not health["relocating_shards"]:
@@ -106,14 +127,7 @@ class CheckGrid:
                 f"track parameter [capacity_replicas] asks for {most} replicas, which takes {most + 1} data nodes; the "
                 f"target has {len(nodes)}"
             )
-        disks = (await get(es, "/_nodes/stats/fs?filter_path=nodes.*.name,nodes.*.fs.total"))["nodes"].values()
-        for node in disks:
-            total = node["fs"]["total"]
-            if total["available_in_bytes"] < (1 - WATERMARK) * total["total_in_bytes"]:
-                raise exceptions.RallyAssertionError(
-                    f"the disk of node {node['name']} is more than {WATERMARK:.0%} full "
-                    f"({total['available_in_bytes']:,} of {total['total_in_bytes']:,} bytes free)"
-                )
+        await check_disks(es)
         return {"weight": 1, "unit": "ops"}
 
     def __repr__(self) -> str:
@@ -164,7 +178,8 @@ class BuildWords:
         with open(documents_file, "rb") as f:
             while lines := list(itertools.islice(f, BULK_DOCUMENTS)):
                 body = b"".join(b'{"index":{}}\n' + line for line in lines)
-                counts = await send_bulk(es, index, body, len(lines))
+                with aside(es):  # responses of the context are undecoded from here on
+                    counts = await send_bulk(es, index, body, len(lines))
                 if counts.errors:
                     raise exceptions.RallyAssertionError(f"bulk to [{index}]: {counts.problem()}")
 
@@ -189,14 +204,26 @@ class PrepareCell:
     For queries the number of replicas is changed on the index as it is; for indexing all indices of the grid are
     deleted and the cell's made anew.
 
-    Mandatory keys: ``cell``, ``shards``, ``replicas``, ``pass``, ``all-shards``, ``body`` (None to keep the index),
-    ``delete-foreign-index``. Returns ``cell``, ``shards``, ``replicas``, ``pass`` and, as JSON text, ``shard_table``.
+    Mandatory keys: ``cell``, ``shards``, ``replicas``, ``rate``, ``pass``, ``all-shards``, ``body`` (None to keep the
+    index), ``delete-foreign-index``. Returns ``cell``, ``shards``, ``replicas``, ``rate``, ``pass``, ``documents`` that
+    the index holds and, as JSON text, ``shard_table``.
 
-    :raises esrally.exceptions.RallyAssertionError: when that takes more than ten minutes; this ends the race.
+    :raises esrally.exceptions.RallyAssertionError: when that takes more than ten minutes, or a node has left since the
+        first cell; this ends the race.
     """
+
+    def __init__(self) -> None:
+        self._nodes: list[str] = []
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         await request(es, "GET", "/")
+        nodes = await data_nodes(es)
+        if left := sorted(set(self._nodes) - set(nodes)):
+            raise exceptions.RallyAssertionError(
+                f"node {', '.join(left)} left the target before cell {params['cell']} of pass {params['pass']}; the "
+                "cells before are in the metrics store, and the report marks the race as incomplete"
+            )
+        self._nodes = self._nodes or nodes
         shards, replicas, index = params["shards"], params["replicas"], index_of(params["shards"])
         with aside(es):
             if params["body"]:
@@ -209,7 +236,8 @@ class PrepareCell:
         return {
             "weight": 1,
             "unit": "ops",
-            **{key: params[key] for key in ("cell", "shards", "replicas", "pass")},
+            **{key: params[key] for key in ("cell", "shards", "replicas", "rate", "pass")},
+            "documents": (await get(es, f"/{index}/_count"))["count"],
             "shard_table": json.dumps(table),
         }
 
@@ -240,21 +268,24 @@ class QueryRunner:
 
     Mandatory keys: ``cell``, ``pass``, ``path``, ``body``. Returns ``cell``, ``pass``, ``took`` and ``hits``.
 
-    :raises esrally.exceptions.RallyAssertionError: when shards failed or the search timed out.
+    A search of which shards failed, or that timed out, counts as an error.
     """
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         response = await request(es, "POST", params["path"], params["body"])
         shards = response["_shards"]
-        if shards["failed"] or response["timed_out"]:
-            raise exceptions.RallyAssertionError(f"search: {shards['failed']} of {shards['total']} shards failed")
-        return {
+        result = {
             "weight": 1,
             "unit": "ops",
             **{key: params[key] for key in ("cell", "pass")},
+            "success": not shards["failed"] and not response["timed_out"],
             "took": response["took"],
             "hits": response["hits"]["total"]["value"],
         }
+        if not result["success"]:
+            result["error-type"] = "search"
+            result["error-description"] = f"{shards['failed']} of {shards['total']} shards failed, or it timed out"
+        return result
 
     def __repr__(self) -> str:
         return "capacity-query"
@@ -299,8 +330,9 @@ class IndexRunner:
 class Monitor:
     """Looks at all nodes, and at Rally itself, once a second while a cell is under load.
 
-    Returns as JSON text ``nodes``: per node ``cpu_ms`` since its start, ``queue`` and ``rejected`` of the thread pools
-    ``search`` and ``write``; ``client_cpu_ms`` of all of Rally's processes on this host since their start.
+    Returns as JSON text ``nodes``: per node, ``at`` (ms) by its clock, ``cpu_ms`` since its start, ``queue`` and
+    ``rejected`` of the thread pools ``search`` and ``write``; ``client_cpu_ms`` of all of Rally's processes on this
+    host since their start; ``host_busy_ms`` and ``host_idle_ms`` of all cores of this host since its start.
 
     Mandatory keys: ``cell``, ``pass``.
     """
@@ -319,14 +351,20 @@ class Monitor:
                 "rejected": sum(pool["rejected"] for pool in pools),
             }
         rally = [psutil.Process(), *process.find_all_other_rally_processes()]
-        return {
+        host = psutil.cpu_times()
+        idle = host.idle + getattr(host, "iowait", 0.0)
+        result = {
             "weight": 1,
             "unit": "ops",
             "cell": params["cell"],
             "pass": params["pass"],
             "nodes": json.dumps(nodes),
             "client_cpu_ms": float(1000 * sum(map(_cpu_seconds, rally))),
+            "host_busy_ms": float(1000 * (sum(host[:HOST_TIMES]) - idle)),
+            "host_idle_ms": float(1000 * idle),
         }
+        await asyncio.sleep(MONITOR_SECONDS)  # no pace of Rally's, which test mode takes away
+        return result
 
     def __repr__(self) -> str:
         return "capacity-monitor"

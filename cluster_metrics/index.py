@@ -47,6 +47,9 @@ async def delete_own_index(es: Any, name: str, foreign: bool = False) -> int:
 async def target_nodes(es: Any) -> list[dict[str, Any]]:
     """Version, JVM, cores and heap of each node of the target, asked outside the timed section.
 
+    Where the node has these attributes, ``cpu_cores`` is the share of the CPU that it is held to, in cores, and
+    ``cpu_held_by`` what holds it.
+
     :raises esrally.exceptions.RallyAssertionError: when Elasticsearch is too old; this ends the race.
     """
     nodes = (await get(es, "/_nodes/jvm,os"))["nodes"].values()
@@ -62,6 +65,7 @@ async def target_nodes(es: Any) -> list[dict[str, Any]]:
             "jvm": f"{node['jvm']['vm_name']} {node['jvm']['vm_version']}",
             "cores": node["os"]["allocated_processors"],
             "heap_mb": node["jvm"]["mem"]["heap_max_in_bytes"] >> 20,
+            **{key: node["attributes"][key] for key in ("cpu_cores", "cpu_held_by") if key in node["attributes"]},
         }
         for node in nodes
     ]

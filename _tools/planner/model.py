@@ -7,13 +7,15 @@ ours.
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 Table = Mapping[str, Sequence[str]]
 """Which node holds what: node to shards, a primary as ``0p``, a replica as ``0r``."""
+COSTS = 3
+"""Costs that each model has."""
 MOST_SUBSETS = 10
 """Up to so many shards the limit of searches is found by trying all sets of them."""
 
@@ -120,6 +122,9 @@ class IndexModel:
         return max(p * self.primary_s + r * self.replica_s for p, r in copies(table)) + self.request_s / len(table)
 
 
+Model = QueryModel | IndexModel
+
+
 def _query_terms(table: Table, shards: int, documents: float) -> list[float]:
     visits = visits_balanced(table)
     return [visits, visits * documents / shards, 1 / len(table)]
@@ -164,3 +169,18 @@ def fit_indexing(cells: Iterable[Measured]) -> IndexModel:
             break
         model = fitted
     return model
+
+
+def held_out(cells: Sequence[Measured], fit: Callable[[Iterable[Measured]], Model]) -> list[float]:
+    """What a model fitted to all other cells expects of each: requests, or documents, per second.
+
+    :return: nan for all when the others are fewer than a model has costs.
+    """
+    if len(cells) <= COSTS:
+        return [float("nan")] * len(cells)
+    found = []
+    for i, cell in enumerate(cells):
+        fitted = fit([*cells[:i], *cells[i + 1 :]])
+        seconds = fitted.seconds(cell.table, cell.shards, cell.documents)
+        found.append(1 / seconds if seconds > 0 else float("nan"))
+    return found

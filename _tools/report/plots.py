@@ -7,6 +7,7 @@ from itertools import chain
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from .scatter import size
@@ -150,6 +151,35 @@ def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str, mark: flo
         _legend(canvas, series, box.left)
 
     return draw(NARROW, box.top + height + 2.5 * LINE, paint)
+
+
+def heat(values: Mapping[tuple[int, int], float], across: str, upright: str) -> str:
+    """Numbers on a grid, the greater the darker.
+
+    :param values: by row and column.
+    :param across: what the columns count.
+    :param upright: what the rows count.
+    """
+    rows, columns = (sorted({place[i] for place in values}) for i in (0, 1))
+    height, left, most = 2.5 * LINE * len(rows), 40.0, max(values.values())
+
+    def paint(canvas: Canvas) -> None:
+        ax = axes(canvas, Box(left, 2, NARROW - left - 12, height))
+        for (row, column), value in values.items():
+            x, y = columns.index(column), rows.index(row)
+            ax.add_patch(Rectangle((x - 0.48, y - 0.46), 0.96, 0.92, color=PALETTE[0], alpha=0.5 * value / most))
+            ax.annotate(number(value), (x, y), ha="center", va="center_baseline")
+        ax.set_xlim(-0.5, len(columns) - 0.5)
+        ax.set_ylim(len(rows) - 0.5, -0.5)
+        ax.set_xticks(range(len(columns)), [str(c) for c in columns])
+        ax.set_yticks(range(len(rows)), [str(r) for r in rows])
+        ax.tick_params(length=0)
+        ax.set_xlabel(across)
+        ax.set_ylabel(upright)
+        for spine in ("left", "bottom"):
+            ax.spines[spine].set_visible(False)
+
+    return draw(NARROW, height + 2.5 * LINE, paint)
 
 
 def _tops(lines: Sequence[tuple[str, str]]) -> list[float]:

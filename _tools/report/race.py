@@ -41,6 +41,10 @@ KINDS = (
     "ingest-epoch",
     "ingest-formats",
     "encode-documents",
+    "capacity-prepare",
+    "capacity-index",
+    "capacity-query",
+    "capacity-monitor",
 )
 """Operation types whose samples are read."""
 MOST_RACES = 1000

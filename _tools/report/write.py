@@ -10,6 +10,7 @@ from typing import Any
 
 from . import (
     append,
+    capacity,
     compare,
     decomp,
     esql,
@@ -38,6 +39,9 @@ EXPLAINED_BY = {
     "ingest": ingest,
     "append-no-conflicts-index-only": append,
     "ingest-formats": formats,
+    "capacity-indexing": capacity,
+    "capacity-query": capacity,
+    "capacity-mixed": capacity,
 }
 """The report module of each challenge. It offers ``sections(race)`` and ``sheets(race)`` for the report, and ``PLAN``,
 a :class:`.cells.Plan`, which says what of its samples ``make compare`` and ``make aa`` hold against each other.
