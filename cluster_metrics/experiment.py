@@ -183,17 +183,19 @@ def _lay_out_passes(schedule: list, seed: int, passes: int) -> list:
     """Repeats the cells of a schedule once per pass, each pass in an order of its own.
 
     All copies keep the names of their tasks, so Rally's summary and ``compare`` show one row per cell over all passes;
-    only the first is marked for reporting, and only it has warm-up iterations.
+    only the first is marked for reporting, and only it has warm-up iterations. Where a cell is loaded for a time
+    instead, pass 0 goes ahead, which warms up the nodes and counts for nothing.
     """
     cells = _cells(schedule)
     if not cells:
         return schedule
     copies = []
-    for number in range(1, passes + 1):
+    first_pass = 0 if max(map(len, cells.values())) > 1 else 1
+    for number in range(first_pass, passes + 1):
         for name in shuffled(sorted(cells), seed, "pass", number):
             for element in copy.deepcopy(cells[name]):
                 for task in element:
-                    if number > 1:
+                    if number > first_pass:
                         task.warmup_iterations = 0 if task.warmup_iterations else task.warmup_iterations
                         task.operation.params["include-in-reporting"] = False
                     task.operation.params |= {

@@ -1,4 +1,4 @@
-"""What stands behind ``make race``, ``aa``, ``report``, ``races``, ``compare``, ``offline``, ``up`` and ``down``.
+"""What stands behind ``make``: race, aa, report, races, compare, plan, offline, up and down.
 
 Their variables come through the environment.
 """
@@ -23,8 +23,10 @@ from cluster_metrics.index import OLDEST_ELASTICSEARCH
 
 from ..elasticsearch.install import DEFAULT_VERSION, InstallError, esql_versions
 from ..elasticsearch.nodes import Cluster, Launcher, NodeError
+from ..planner.plan import Goal
+from ..planner.plan import plan as plan_of
 from ..report.noise import LEAST_RACES
-from ..report.race import ReportError
+from ..report.race import ReportError, connect, load_all
 from ..report.write import write_comparison, write_noise, write_report
 from ..sketch_server import launch as sketch_server
 from . import rally
@@ -305,6 +307,37 @@ def compare() -> int:
     return with_store(lambda ini: write_comparison(ini, names, rally.WORK / "reports", NOISE, variable("CHALLENGE")))
 
 
+def plan() -> int:
+    """Prints how many nodes a load takes, by races of the capacity challenges."""
+    names = variable("RACES").split()
+    if not names:
+        raise RaceError('RACES names the races to plan by: ids, tags as key:value, or "last"')
+
+    def positive(name: str, default: str, allowed: str = "a number of 0 or more") -> float:
+        return float(checked(name, default, r"\d+(\.\d+)?", allowed))
+
+    goal = Goal(
+        positive("TARGET_DOCS", "0"),
+        positive("TARGET_QPS", "0"),
+        int(checked("REPLICAS", "1", r"\d", "an integer from 0 to 9")),
+        positive("GROWTH", "1", "a factor such as 1.5"),
+        float(checked("HEADROOM", "0.3", r"0?\.\d+|0", "a part such as 0.3")),
+        positive("DOCUMENTS", "0"),
+    )
+    if not goal.growth or not goal.docs and not goal.searches:
+        raise RaceError(
+            "TARGET_DOCS (documents/s), TARGET_QPS (searches/s) or both say what to plan for, GROWTH is above 0"
+        )
+    challenge = variable("CHALLENGE")
+
+    def write(ini: Path) -> None:
+        store = connect(ini)
+        races = [race for name in dict.fromkeys(names) for race in load_all(store, name, challenge)]
+        print(f"\n{plan_of(races, goal)}", flush=True)
+
+    return with_store(write)
+
+
 def with_store(write: Callable[[Path], None]) -> int:
     """Calls ``write`` with a ``rally.ini`` whose metrics store runs: the one of ``make race``."""
     with metrics_store(Launcher(rally.WORK, rally.DOWNLOADS)) as store:
@@ -361,7 +394,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)
     try:
-        return {f.__name__: f for f in (race, report, races, compare, aa, offline, up, down)}[sys.argv[1]]()
+        return {f.__name__: f for f in (race, report, races, compare, plan, aa, offline, up, down)}[sys.argv[1]]()
     except (RaceError, NodeError, InstallError, ReportError) as e:
         print(f"[ERROR] {e}", file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""Explains a race of a capacity challenge: throughput by shards and replicas, what limits it, and two articles' claims."""
+"""Explains a race of a capacity challenge: throughput by shards and replicas, limits, and what articles claim."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -134,13 +134,14 @@ class Cell:
 
 
 def cells_of(race: Race, kind: str) -> dict[str, Cell]:
-    """The cells of a race by name, in order of shards, replicas and rate; passes without requests are left out.
+    """The cells of a race by name, in order of shards, replicas and rate; pass 0, which warms up, and passes without
+    requests are left out.
 
     :param kind: ``capacity-query`` or ``capacity-index``.
     """
     grouped: dict[tuple[str, int], dict[str, list[Sample]]] = {}
     for sample in race.samples:
-        if sample.kind in (kind, PREPARE, MONITOR):
+        if sample.kind in (kind, PREPARE, MONITOR) and sample.meta["pass"]:
             one = grouped.setdefault((sample.meta["cell"], sample.meta["pass"]), {kind: [], PREPARE: [], MONITOR: []})
             one[sample.kind].append(sample)
     found: dict[str, dict[int, Pass]] = {}
@@ -183,15 +184,24 @@ def compared(own: Cell, base: Cell) -> Estimate:
     return paired_ratio(slow, fast) if common else Estimate(0, np.nan, np.nan, np.nan, np.nan)
 
 
+def shares(race: Race) -> dict[str, float]:
+    """The CPU share of each node that is held to one, in cores."""
+    return {n["node"]: float(n["cpu_cores"]) for n in race.target if n.get("cpu_held_by", "nothing") != "nothing"}
+
+
+def full_nodes(one: Pass, race: Race) -> dict[str, float]:
+    """Nodes that used up their share of the CPU, with the part that they used."""
+    parts = {node: cores / shares(race)[node] for node, cores in one.cores().items() if node in shares(race)}
+    return {node: part for node, part in parts.items() if part >= BUSY}
+
+
 def bottleneck(one: Pass, race: Race) -> str:
     """What limits a cell, by the CPU that was used."""
-    shares = {n["node"]: float(n["cpu_cores"]) for n in race.target if n.get("cpu_held_by", "nothing") != "nothing"}
-    used = one.cores()
+    used, held = one.cores(), shares(race)
     if not used:
         return "not recorded"
-    full = {node: used[node] / shares[node] for node in used if shares.get(node) and used[node] >= BUSY * shares[node]}
-    if full:
-        return ", ".join(f"{node} ({share:.0%})" for node, share in sorted(full.items()))
+    if full := full_nodes(one, race):
+        return ", ".join(f"{node} ({part:.0%})" for node, part in full.items())
     client, busy = one.client()
     if busy >= BUSY and race.local is not False:
         rest = f"nodes {number(sum(used.values()))}, client {number(client)} cores"
@@ -200,8 +210,8 @@ def bottleneck(one: Pass, race: Race) -> str:
         return f"the client's machine, {busy:.0%} busy"
     if one.rejected():
         return "queues: requests were rejected"
-    top = max(used, key=lambda node: used[node] / shares.get(node, np.inf) or used[node])
-    most = f"{used[top] / shares[top]:.0%} of its share" if shares.get(top) else f"{number(used[top])} cores"
+    top = max(used, key=lambda node: used[node] / held.get(node, 1.0))
+    most = f"{used[top] / held[top]:.0%} of its share" if top in held else f"{used[top]:.2f} cores"
     return f"none ({top}: {most}): more clients"
 
 
@@ -209,14 +219,13 @@ def sections(race: Race) -> list[Section]:
     """The sections of the report; none without a cell."""
     parts = []
     for kind in kinds_of(race):
-        cells = cells_of(race, kind)
-        if not cells:
+        cells, mixed = cells_of(race, kind), race.challenge == "capacity-mixed"
+        if not cells or mixed and kind == INDEX:
             continue
         what = "Searches" if kind == QUERY else "Indexing"
         parts.append(Section(f"{what}: throughput", _throughput(race, cells, kind), _heat(cells, kind)))
-        if race.challenge == "capacity-mixed":
-            if kind == QUERY:
-                parts.append(Section("Searches while documents are indexed", _mixed(race)))
+        if mixed:
+            parts.append(Section("Searches while documents are indexed", _mixed(race)))
             continue
         parts.append(Section("Do the articles hold?", _claims(cells, kind)))
         parts.append(Section("Expected and measured", _expected(cells, kind), _shapes(cells, kind)))
@@ -263,7 +272,7 @@ def _frame(race: Race) -> str:
         lines.append(
             f"**A simulation:** {len(held)} nodes on one machine, each held to {shares} cores of CPU by "
             f"{held[0]['cpu_held_by']}. It shows the shape, how cells stand to each other, and no absolute "
-            "figures; disk, memory and its bandwidth are shared, and there is no network. The load driver has what is left."
+            "figures; disk, memory and its bandwidth are shared, there is no network, and the load driver has the rest."
         )
     elif held:
         lines.append(
@@ -317,7 +326,7 @@ def _drift(cells: Iterable[Cell]) -> str:
     return (
         f"**Warning:** from the first pass to the last throughput changed {number(change)} times (geometric mean over "
         "cells): the nodes were not warm, or the machine had other work. Ratios within passes suffer less; raise "
-        "cell_warmup_seconds, or race on nodes that are up for some minutes under load."
+        "cell_warmup_seconds."
     )
 
 
@@ -535,8 +544,8 @@ def _claims(cells: Mapping[str, Cell], kind: str) -> str:
         return "The grid has none of the cells that the articles speak of.\n"
     return (
         f"Seed 004 gives rounded figures without spread; where it gives one, {percent(NEAR)} beside it still count, "
-        f"and a slight decrease is taken for {percent(SMALL_LOSS)} at most. A claim holds, or not, if the whole interval "
-        "says so.\n\n" + table(["claim", "cells", "bears it out", "seen", "passes", "holds"], rows)
+        f"and a slight decrease is taken for {percent(SMALL_LOSS)} at most. A claim holds, or not, if the whole "
+        "interval says so.\n\n" + table(["claim", "cells", "bears it out", "seen", "passes", "holds"], rows)
     )
 
 
