@@ -11,7 +11,7 @@ FEW_ROUNDS = 10
 
 def section(race: Race) -> Section:
     """The last section of every report, a line for each limit; what the race has not recorded is left out."""
-    of_questions = [] if race.challenge.startswith("ingest") else [*_shards(race), *_warmth(race)]
+    of_questions = [] if race.challenge.startswith(("ingest", "capacity")) else [*_shards(race), *_warmth(race)]
     lines = [*of_questions, *_machine(race), *_replication(race), *_corpus(race)]
     return Section("Limits", "".join(f"- {line}\n" for line in lines))
 

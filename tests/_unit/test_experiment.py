@@ -12,10 +12,15 @@ from cluster_metrics.experiment import _lay_out_passes
 ROOT = Path(__file__).parents[2]
 
 
+class Element(SimpleNamespace):
+    """A task, or tasks in parallel, as Rally has them: either gives its tasks one by one."""
+
+    def __iter__(self):
+        return iter(getattr(self, "tasks", [self]))
+
+
 def task(name, kind="query-cell"):
-    return SimpleNamespace(
-        name=name, operation=SimpleNamespace(type=kind, params={}), warmup_iterations=5, iterations=5
-    )
+    return Element(name=name, operation=SimpleNamespace(type=kind, params={}), warmup_iterations=5, iterations=5)
 
 
 SCHEDULE = [task("load", "bulk"), *(task(f"cell-{i}") for i in range(6)), task("plan", "query-plan")]
@@ -27,6 +32,25 @@ def test_each_pass_has_every_cell_once_between_the_other_tasks():
     orders = [[t.name for t in schedule[1 + 6 * p : 7 + 6 * p]] for p in range(3)]
     assert all(sorted(order) == [f"cell-{i}" for i in range(6)] for order in orders)
     assert len({tuple(order) for order in orders}) == 3
+
+
+def test_a_cell_of_two_elements_stays_together_and_begins_with_an_uncounted_pass():
+    schedule = [task("build", "capacity-build")]
+    for i in range(3):
+        loads = [task(f"query-{i}", "capacity-query"), task(f"monitor-{i}", "capacity-monitor")]
+        schedule += [task(f"prepare-{i}", "capacity-prepare"), Element(tasks=loads)]
+    schedule.append(task("drop", "capacity-drop"))
+    laid_out = _lay_out_passes(schedule, seed=42, passes=2)
+    assert [laid_out[0].name, laid_out[-1].name] == ["build", "drop"]
+    cells = laid_out[1:-1]
+    assert len(cells) == 3 * 3 * 2
+    for prepare, load in zip(cells[::2], cells[1::2]):
+        names = [t.name for t in load]
+        number = prepare.name[-1]
+        assert names == [f"query-{number}", f"monitor-{number}"]
+        assert len({t.operation.params["pass"] for t in [prepare, *load]}) == 1
+    assert [c.operation.params["pass"] for c in cells[::2]] == [0] * 3 + [1] * 3 + [2] * 3
+    assert [t.operation.params.get("include-in-reporting", True) for c in cells for t in c].count(True) == 3 * 3
 
 
 def test_only_the_first_copy_warms_up_and_is_reported():

@@ -1,0 +1,68 @@
+"""Races of the capacity challenges as the metrics store would give them, made of known costs and noise."""
+
+import json
+
+import numpy as np
+
+from _tools.planner import model
+from _tools.report.race import Race, Sample
+
+COSTS = model.QueryModel(2e-3, 1e-8, 1e-3)
+INDEX_COSTS = model.IndexModel(1e-3, 8e-4, 5e-4)
+DOCUMENTS = 10**6
+SECONDS = 5
+NODES = 3
+
+
+def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v1", shape=None, **changes):
+    """A race of a grid of 1 to 3 shards and 0 to 2 replicas on three nodes.
+
+    :param shape: factors on throughput by cell.
+    :param changes: of its properties: ``parameters``, ``document``, ``failed``, or ``busy`` (the part of its share that
+        each node uses).
+    """
+    rng = np.random.default_rng(3)
+    samples, at = [], 0
+    for number in range(passes + 1):
+        for shards in (1, 2, 3):
+            for replicas in (0, 1, 2):
+                for docs in (50, 150) if challenge == "capacity-mixed" else (0,):
+                    at += 10_000
+                    noise = np.exp(spread * rng.standard_normal()) * (shape or {}).get(f"{shards}s-{replicas}r", 1.0)
+                    samples += _cell(
+                        challenge, number, shards, replicas, docs, noise, at, changes.get("busy", 1.0) * cores
+                    )
+    parameters = {"passes": passes, "words_mapping": "heavy", "capacity_clients": 8} | changes.get("parameters", {})
+    nodes = [
+        {"node": f"node {i + 1}", "version": "8.17.2", "jvm": "OpenJDK 21", "cores": 1, "heap_mb": 512}
+        | ({"cpu_cores": str(cores), "cpu_held_by": held_by} if cores else {})
+        for i in range(NODES)
+    ]
+    document = {"race-id": race_id, "challenge": challenge, "results": {"any": 1}} | changes.get("document", {})
+    return Race(document, samples, changes.get("failed", {}), parameters, nodes, {}, True)
+
+
+def _cell(challenge, number, shards, replicas, docs, noise, at, cores):
+    table = model.spread(NODES, shards, replicas)
+    meta = {"cell": f"{shards}s-{replicas}r" + (f"-{docs}" if docs else ""), "pass": number, "success": True}
+    more = {"shards": shards, "replicas": replicas, "rate": docs, "documents": DOCUMENTS}
+    yield Sample("capacity-prepare", at, "prepare", 1.0, meta | more | {"shard_table": json.dumps(table)})
+    query_s, index_s = COSTS.seconds(table, shards, DOCUMENTS), INDEX_COSTS.seconds(table)
+    rates = {"capacity-index": docs or noise / index_s}
+    if challenge == "capacity-query":
+        rates = {"capacity-query": noise / query_s}
+    elif docs:
+        rates["capacity-query"] = noise * (1 - docs * index_s) / query_s
+    for kind, rate in rates.items():
+        for i in range(int(rate * SECONDS) + 1):
+            start = at + 1 + round(1000 * i / rate)
+            yield Sample(kind, start, kind, 5.0, meta | ({"success-count": 1} if kind == "capacity-index" else {}))
+    for second in range(SECONDS):
+        nodes = {
+            node: {"at": at + 1000 * second, "cpu_ms": 1000 * cores * second, "queue": second, "rejected": 0}
+            for node in table
+        }
+        figures = {"client_cpu_ms": 200.0 * second, "host_busy_ms": 1500.0 * second, "host_idle_ms": 500.0 * second}
+        yield Sample(
+            "capacity-monitor", at + 1000 * second, "monitor", 2.0, meta | figures | {"nodes": json.dumps(nodes)}
+        )

@@ -1,0 +1,100 @@
+"""The report of a capacity race, on races made of known costs."""
+
+import re
+
+import pytest
+from capacities import COSTS, DOCUMENTS, INDEX_COSTS, made
+
+from _tools.planner import model
+from _tools.report import capacity
+from _tools.report.write import explained_by
+
+
+def text_of(race, title=""):
+    return "\n".join(s.text for s in capacity.sections(race) if title in s.title)
+
+
+def row(text, name):
+    line = next(line for line in text.splitlines() if re.match(rf"\| {re.escape(name)} +\|", line))
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+@pytest.mark.parametrize(
+    "challenge, kind", [("capacity-query", "capacity-query"), ("capacity-indexing", "capacity-index")]
+)
+def test_throughput_is_that_of_the_costs_and_pass_0_counts_for_nothing(challenge, kind):
+    race = made("r", challenge, spread=0.0)
+    cells = capacity.cells_of(race, kind)
+    assert list(cells) == [f"{s}s-{r}r" for s in (1, 2, 3) for r in (0, 1, 2)]
+    for cell in cells.values():
+        assert set(cell.passes) == {1, 2, 3}
+        costs = COSTS if kind == "capacity-query" else INDEX_COSTS
+        expected = 1 / costs.seconds(model.spread(3, cell.shards, cell.replicas), cell.shards, DOCUMENTS)
+        assert cell.rates() == pytest.approx([expected] * 3, rel=2e-3)
+
+
+def test_claims_of_the_articles_are_judged_by_the_interval():
+    even = {f"{s}s-{r}r": 1.0 for s in (1, 2, 3) for r in (0, 1, 2)}
+    text = text_of(made("r", "capacity-query", shape=even), "articles")
+    assert row(text, "fully replicated, one shard reaches three nodes")[-1] in ("yes", "no")
+    halved = made("r", "capacity-query", shape=even | {"2s-1r": 0.3})
+    assert (
+        row(text_of(halved, "articles"), "2 shards with 1 replica on three nodes stay below three nodes")[-1] == "yes"
+    )
+    raised = made("r", "capacity-query", shape=even | {"2s-1r": 3.0})
+    assert row(text_of(raised, "articles"), "2 shards with 1 replica on three nodes stay below three nodes")[-1] == "no"
+    single = made("r", "capacity-query", passes=1)
+    assert "one pass is too few" in text_of(single, "articles")
+
+
+def test_full_replication_at_40_percent_holds_where_it_is_so():
+    base = INDEX_COSTS.seconds(model.spread(3, 3, 0))
+    factor = 0.4 * INDEX_COSTS.seconds(model.spread(3, 3, 2)) / base
+    text = text_of(made("r", "capacity-indexing", shape={"3s-2r": factor}), "articles")
+    assert row(text, "full replication of 3 shards leaves 40 %")[-1] == "yes"
+
+
+def test_the_bottleneck_is_named():
+    race = made("r", "capacity-query")
+    one = capacity.cells_of(race, "capacity-query")["1s-0r"].passes[1]
+    assert capacity.bottleneck(one, race) == "node 1 (100%), node 2 (100%), node 3 (100%)"
+    idle = made("r", "capacity-query", busy=0.5)
+    one = capacity.cells_of(idle, "capacity-query")["1s-0r"].passes[1]
+    assert capacity.bottleneck(one, idle) == "none (node 1: 50% of its share): more clients"
+    free = made("r", "capacity-query", cores=0)
+    assert not capacity.full_nodes(capacity.cells_of(free, "capacity-query")["1s-0r"].passes[1], free)
+
+
+def test_a_simulation_its_fallback_and_free_nodes_are_told_apart():
+    assert "**A simulation:** 3 nodes on one machine, each held to 0.4 cores" in text_of(made("r", "capacity-query"))
+    fallback = made("r", "capacity-query", held_by="nothing")
+    assert "this machine has no cgroup for it" in text_of(fallback)
+    assert not capacity.shares(fallback)
+    assert "3 nodes share this machine freely" in text_of(made("r", "capacity-query", cores=0))
+
+
+def test_a_race_that_ended_early_is_marked():
+    race = made("r", "capacity-query", document={"results": {}})
+    assert "**Incomplete: the race was not finished.**" in text_of(race)
+    short = made("r", "capacity-query", parameters={"passes": 4})
+    assert "cells without all of their 4 passes: 1s-0r, " in text_of(short)
+
+
+def test_a_mixed_race_sets_searches_beside_the_rate_of_documents():
+    text = text_of(made("r", "capacity-mixed"), "while documents are indexed")
+    assert row(text, "3s-0r-150")[1:4:2] == ["150", "100.0 %"]
+
+
+def test_sheets_have_a_row_per_cell_and_pass_and_what_is_compared_is_the_time():
+    race = made("r", "capacity-query")
+    (sheet,) = capacity.sheets(race)
+    assert len(sheet.rows) == 27 and set(sheet.rows[0]) == set(sheet.columns)
+    rounds = explained_by(race).PLAN.cells(race)["1s-0r"]
+    assert {n: s.meta["ms"] for n, s in rounds.items()} == {
+        r["pass"]: r["ms"] for r in sheet.rows if r["cell"] == "1s-0r"
+    }
+
+
+def test_figures_are_drawn():
+    figures = [f for s in capacity.sections(made("r", "capacity-query")) for f in s.figures]
+    assert len(figures) == 2 and all(f.svg.startswith("<svg") for f in figures)

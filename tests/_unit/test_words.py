@@ -1,0 +1,67 @@
+"""The corpus words: the same bytes from the same parameters, and hits that brute force confirms."""
+
+import json
+from itertools import islice
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster_metrics.files import load_answers
+from cluster_metrics.words import BLOCK_DOCUMENTS, CHECKED_QUERIES, FIELDS, FREQUENCIES, Words, vocabulary
+
+CORPORA = st.builds(Words, st.integers(1, 60), st.sampled_from(FREQUENCIES), st.integers(0, 2**63 - 1))
+
+
+def documents_of(corpus):
+    return [json.loads(line) for block in corpus.blocks([]) for line in block.splitlines()]
+
+
+@given(CORPORA)
+@settings(max_examples=25, deadline=None)
+def test_hits_are_those_that_brute_force_finds(corpus):
+    hits = [0] * CHECKED_QUERIES
+    documents = [json.loads(line) for block in corpus.blocks(hits) for line in block.splitlines()]
+    for query, found in zip(corpus.queries(CHECKED_QUERIES), hits):
+        assert found == sum(any(word in d[FIELDS[0]].split() for word in query.split()) for d in documents)
+
+
+@given(CORPORA)
+@settings(max_examples=25, deadline=None)
+def test_documents_and_queries_are_as_the_articles_have_them(corpus):
+    words = set(vocabulary())
+    documents = documents_of(corpus)
+    assert len(documents) == corpus.documents
+    for document in documents:
+        assert list(document) == ["timestamp", *FIELDS]
+        assert all(
+            len(document[field].split()) == 100 and words.issuperset(document[field].split()) for field in FIELDS
+        )
+    queries = [query.split() for query in corpus.queries(200)]
+    assert {len(query) for query in queries} == {1, 2, 3, 4}
+    assert corpus.queries(50) == corpus.queries(200)[:50]
+
+
+def test_a_file_and_its_hits_are_made_anew_byte_by_byte(tmp_path):
+    corpus = Words(300, "natural", 7)
+    first, second = (corpus.generate(0, tmp_path / name, lambda line: None) for name in ("a", "b"))
+    assert first.read_bytes() == second.read_bytes()
+    assert load_answers(first) == load_answers(second)
+    assert first.stat().st_size <= corpus.parts()[0].size
+    assert Words(300, "natural", 8).generate(0, tmp_path / "a", lambda line: None).read_bytes() != first.read_bytes()
+
+
+def test_a_longer_corpus_begins_with_the_shorter_one():
+    short, long = (Words(documents).texts() for documents in (BLOCK_DOCUMENTS, BLOCK_DOCUMENTS + 5))
+    assert list(islice(short, 20)) == list(islice(long, 20))
+
+
+def test_fields_are_as_long_as_in_the_articles():
+    lengths = [len(text) for texts in Words(2000).texts() for text in texts]
+    assert 500 <= sum(lengths) / len(lengths) <= 600
+
+
+def test_natural_frequencies_follow_the_law_of_zipf():
+    words = [word for texts in Words(2000, "natural").texts() for text in texts for word in text.split()]
+    counts = sorted((words.count(word) for word in set(words[:5000])), reverse=True)
+    assert counts[0] / counts[9] == pytest.approx(10, rel=0.1)
