@@ -7,6 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
+from cluster_metrics.capacity import is_even
+
 from ..planner import model
 from ..planner.model import Measured, Table
 from . import plots
@@ -572,6 +574,8 @@ def _limits(race: Race) -> str:
     for cell in cells_of(race, kind).values():
         for number_of, one in cell.passes.items():
             held = "; ".join(f"{node}: {' '.join(shards) or '–'}" for node, shards in one.table.items())
+            if not is_even(one.table):
+                held += " (uneven)"
             used = one.cores()
             cpu = ", ".join(f"{node} {cores:.2f}" for node, cores in used.items())
             row = [cell.name, number_of, held, bottleneck(one, race), cpu, f"{one.client()[0]:.2f}"]
