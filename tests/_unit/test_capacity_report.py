@@ -54,6 +54,12 @@ def test_full_replication_at_40_percent_holds_where_it_is_so():
     assert row(text, "full replication of 3 shards leaves 40 %")[-1] == "yes"
 
 
+def test_the_fixed_cost_of_a_shard_is_set_against_its_documents():
+    text = text_of(made("r", "capacity-query", spread=0.0), "document scanned")
+    documents = float(re.search(r"from ([\d,]+) documents in a shard on", text)[1].replace(",", ""))
+    assert documents == pytest.approx(COSTS.visit_s / COSTS.document_s, rel=0.05)
+
+
 def test_the_bottleneck_is_named():
     race = made("r", "capacity-query")
     one = capacity.cells_of(race, "capacity-query")["1s-0r"].passes[1]
