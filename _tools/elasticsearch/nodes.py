@@ -208,14 +208,14 @@ class Launcher:
                 elif cores:
                     own["node.processors"] = math.ceil(cores)
                     own["node.attr.cpu_cores"] = cores
-                    own["node.attr.cpu_held_by"] = cpu.make_group(f"{name}-{i + 1}", cores) or "nothing"
+                    own["node.attr.cpu_held_by"] = cpu.make_group(f"{name}-{http_ports[i]}", cores) or "nothing"
                 node = self._prepare_node(home, f"{name}-{i + 1}", common | own | (settings or {}), data, secure)
                 processes.append(self._spawn(home, node, heap, outlive))
                 self.keep(cluster, processes[-1])
             self._wait_until_ready(cluster, processes)
             if cores:
                 for i, process in enumerate(processes[:data_nodes]):
-                    cpu.hold(f"{name}-{i + 1}", [p.pid for p in _family(process.pid)])
+                    cpu.hold(f"{name}-{http_ports[i]}", [p.pid for p in _family(process.pid)])
         except BaseException:
             self.stop(name)
             raise
@@ -318,8 +318,8 @@ class Launcher:
         for process in alive:
             process.kill()
         psutil.wait_procs(alive, timeout=10)
-        for i in range(len(cluster.http_ports)):
-            cpu.remove_group(f"{name}-{i + 1}")
+        for http_port in cluster.http_ports:
+            cpu.remove_group(f"{name}-{http_port}")
         if cluster.client_options_file:
             Path(cluster.client_options_file).unlink(missing_ok=True)
         self.state_file(name).unlink(missing_ok=True)
