@@ -176,6 +176,11 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
         *_extrapolations(best, grown, queries, indexing),
         *_doubts(races),
     ]
+    if models.queries and goal.searches and not models.queries.document_s:
+        lines.append(
+            "**Warning:** the raced indices are too small to tell what a document scanned costs, so the plan leaves it "
+            "out: race with more word_documents, and count_all_hits as your searches have it."
+        )
     errors = [e for cells, fit in groups if cells for e in _held_out(cells, fit)]
     if errors and (error := float(np.median(errors))) > goal.headroom:
         lines.append(

@@ -116,6 +116,13 @@ def test_a_plan_for_what_was_raced_is_no_extrapolation():
     assert "Extrapolation" not in text and "capacity-mixed is among RACES" in text
 
 
+def test_a_plan_warns_where_the_cost_of_documents_was_not_seen(monkeypatch):
+    race, goal = made("q", "capacity-query", spread=0.0), Goal(docs=0, searches=10, replicas=1)
+    assert "too small to tell" not in plan([race], goal)
+    monkeypatch.setattr("capacities.COSTS", model.QueryModel(2e-3, 0.0, 1e-3))
+    assert "too small to tell" in plan([made("q", "capacity-query", spread=0.0)], goal)
+
+
 @pytest.mark.parametrize(
     "races, goal, line",
     [
