@@ -46,6 +46,7 @@ PLAN = Plan(
     "ingest-cell",
     {"wall_ms": "wall time of a cell, ms", "target_cpu_ms": "CPU time of the target for a cell, ms"},
     NAIVE,
+    "ingest_rounds",
 )
 COARSE_MS = 100
 """A shortest ``took`` this long tells of a cached clock, which Elasticsearch reads every 200 ms by default."""
