@@ -87,7 +87,7 @@ def _noisy(rounds: dict[str, Rounds], plan: Plan, drifting: bool) -> list[str]:
     if plan.base in noisy and not drifting:  # more rounds of a drift are no steadier
         wanted = math.ceil(rounds_needed(noisy[plan.base]) / 10) * 10
         if wanted <= MOST_ROUNDS:
-            advice += f", or race longer: rounds:{wanted} would do for {plan.base} ({percent(noisy[plan.base])})"
+            advice += f", or race longer: {plan.rounds}:{wanted} would do for {plan.base} ({percent(noisy[plan.base])})"
     return [
         f"noisy: two races like this may miss a change of 10 % in {len(noisy)} of {len(rounds)} cells, most in {worst} "
         f"(the rounds' CV is {percent(noisy[worst])}); {advice}"

@@ -1,5 +1,7 @@
 """What a report warns of."""
 
+from dataclasses import replace
+
 import pytest
 from races import made
 
@@ -67,6 +69,8 @@ def test_one_pass_has_no_drift_check():
 def test_more_rounds_are_the_advice_against_noise_but_not_against_a_drift():
     noisy = stability.text(made("x", spread=0.1, seed=3), PLAN)
     assert "race longer: rounds:" in noisy and "(the rounds' CV is 1" in noisy and "- no drift: " in noisy
+    by_parameter = stability.text(made("x", spread=0.1, seed=3), replace(PLAN, rounds="ingest_rounds"))
+    assert "race longer: ingest_rounds:" in by_parameter
     drifting = spoiled(wall_ms=lambda m: m["wall_ms"] * 0.9 ** m["round"])
     assert "noisy:" in drifting and "rounds:" not in drifting
     assert "the cells together change by −8" in drifting
