@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from ..report import capacity
+from ..report import capacity_cells as capacity
 from ..report.race import Race, ReportError
 from ..report.text import number, percent, table
 from . import model

@@ -14,7 +14,7 @@ from .ingest_decomp import COLUMNS as CELL_COLUMNS
 from .race import Race, Sample
 from .section import Figure, Section, Sheet
 from .stats import ENOUGH, THRESHOLD, Estimate, Samples, Verdict, mean, median, paired_ratio, verdict
-from .text import interval, number, percent, started, table
+from .text import number, percent, started, table, with_interval
 
 PLAN = Plan(
     "ingest-cell",
@@ -198,12 +198,12 @@ def _answers(cells: Cells, series: Series) -> Iterator[tuple[str, str, str]]:
     least = min(sizes, key=lambda size: gains[size].value)
     said = {answer(gain, BLOG_GAIN) for gain in gains.values()}
     holds = next(a for a in (Verdict.NOT_ENOUGH.value, "no", "undecided", "yes") if a in said)
-    text = f"least at {least:,}: {_with_interval(gains[least])} ×"
+    text = f"least at {least:,}: {with_interval(gains[least])} ×"
     yield "5 % more throughput or better at all bulk sizes", text, holds
     if len(sizes) > 2:
         for end, name in ((0, "small"), (-1, "large")):
             found = shape(cells, series, end)
-            text = f"gain at {sizes[end]:,} over that between the ends: {_with_interval(found)}"
+            text = f"gain at {sizes[end]:,} over that between the ends: {with_interval(found)}"
             yield f"larger gains at {name} sizes", text, answer(found, 1 + THRESHOLD)
     sent = [1 - cells.one("bytes_out", s, series).value / cells.one("bytes_out", s, series.base).value for s in sizes]
     low, high = min(sent), max(sent)
@@ -211,10 +211,10 @@ def _answers(cells: Cells, series: Series) -> Iterator[tuple[str, str, str]]:
     yield "10 to 20 % less over the network", f"{percent(low)} less in requests", holds
     if len(sizes) > 1:
         found = sensitivity(cells, series)
-        text = f"best over worst size, over that of JSON: {_with_interval(found)}"
+        text = f"best over worst size, over that of JSON: {with_interval(found)}"
         yield "less sensitive to bulk size", text, answer(found, 0, 1 / (1 + THRESHOLD))
     pauses, wall = saved(cells, series, "gc_ms"), saved(cells, series, "wall_ms")
-    text = f"of {_with_interval(wall)} s saved per million, {_with_interval(pauses)} s are pauses"
+    text = f"of {with_interval(wall)} s saved per million, {with_interval(pauses)} s are pauses"
     enough = wall.n >= ENOUGH
     if not enough or wall.low <= 0:
         holds = "undecided" if enough else Verdict.NOT_ENOUGH.value
@@ -229,12 +229,12 @@ def _throughput(cells: Cells) -> str:
         for size in cells.sizes(series, series.base):
             gain = cells.gain(size, series)
             (_, faster), (cpu, cheaper) = (cells.judged(key, size, series) for key in ("wall_ms", "target_cpu_ms"))
-            rates = [_with_interval(cells.rate(size, s)) for s in (series.base, series)]
-            judged = [_with_interval(gain), faster.value, _with_interval(cpu), cheaper.value]
+            rates = [with_interval(cells.rate(size, s)) for s in (series.base, series)]
+            judged = [with_interval(gain), faster.value, with_interval(cpu), cheaper.value]
             rows.append([series.load, series.encoding, f"{size:,}", gain.n, *rates, *judged])
         wall, cpu = (overall(cells, series, key) for key in ("wall_ms", "target_cpu_ms"))
         gain = replace(wall, value=1 / wall.value, low=1 / wall.high, high=1 / wall.low)
-        judged = [_with_interval(gain), verdict(wall).value, _with_interval(cpu), verdict(cpu).value]
+        judged = [with_interval(gain), verdict(wall).value, with_interval(cpu), verdict(cpu).value]
         rows.append([series.load, series.encoding, "all", gain.n, "–", "–", *judged])
     head = ["documents", "format", "bulk size", "n", "JSON, per s", "format, per s", "throughput", "verdict"]
     head += ["target CPU", "verdict"]
@@ -260,7 +260,7 @@ def _costs(cells: Cells) -> str:
     rows = []
     for series in cells.series:
         for size in cells.sizes(series):
-            times = [_with_interval(cells.one(key, size, series)) for key in keys]
+            times = [with_interval(cells.one(key, size, series)) for key in keys]
             (send,), (requests,) = (cells.per_million(key, size, series) for key in ("send_ms", "requests"))
             sizes = number(cells.one("bytes_out", size, series).value / 1000)
             pauses = number(1000 * float(np.mean(cells.per_million("gc_ms", size, series)[0])))
@@ -288,10 +288,10 @@ def _encoding(race: Race, cells: Cells) -> str:
         last = rounds[common[-1]].meta
         times, ratio = median(own), paired_ratio(plain, own)
         sized = f"{last['bytes'] / last['documents']:.1f}"
-        rows.append([corpus, encoder, times.n, _with_interval(times), _with_interval(ratio), sized])
+        rows.append([corpus, encoder, times.n, with_interval(times), with_interval(ratio), sized])
     head = ["documents", "encoder", "n", "client CPU s", "over json", "bytes a document"]
     lines = [
-        f"{series.load}, {series.encoding}: saves {_with_interval(saved(cells, series, 'target_cpu_ms'))} s"
+        f"{series.load}, {series.encoding}: saves {with_interval(saved(cells, series, 'target_cpu_ms'))} s"
         for series in cells.compared
     ]
     return (
@@ -303,7 +303,3 @@ def _encoding(race: Race, cells: Cells) -> str:
         + "\nAgainst it stands the CPU time of the target that the format saves, per million documents, mean over bulk "
         "sizes:\n\n" + "".join(f"- {line}\n" for line in lines)
     )
-
-
-def _with_interval(estimate: Estimate) -> str:
-    return f"{number(estimate.value)} {interval(estimate)}"

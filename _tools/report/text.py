@@ -43,6 +43,11 @@ def setting(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def with_interval(estimate: Estimate) -> str:
+    """An estimate with its 95 % interval."""
+    return f"{number(estimate.value)} {interval(estimate)}"
+
+
 def started(sample: Sample) -> str:
     """When a sample started, in UTC with milliseconds."""
     return datetime.fromtimestamp(sample.at / 1000, timezone.utc).isoformat(timespec="milliseconds")

@@ -6,7 +6,7 @@ import pytest
 from capacities import COSTS, DOCUMENTS, INDEX_COSTS, made
 
 from _tools.planner import model
-from _tools.report import capacity
+from _tools.report import capacity, capacity_cells
 from _tools.report.write import explained_by
 
 
@@ -24,7 +24,7 @@ def row(text, name):
 )
 def test_throughput_is_that_of_the_costs_and_pass_0_counts_for_nothing(challenge, kind):
     race = made("r", challenge, spread=0.0)
-    cells = capacity.cells_of(race, kind)
+    cells = capacity_cells.cells_of(race, kind)
     assert list(cells) == [f"{s}s-{r}r" for s in (1, 2, 3) for r in (0, 1, 2)]
     for cell in cells.values():
         assert set(cell.passes) == {1, 2, 3}
@@ -62,20 +62,20 @@ def test_the_fixed_cost_of_a_shard_is_set_against_its_documents():
 
 def test_the_bottleneck_is_named():
     race = made("r", "capacity-query")
-    one = capacity.cells_of(race, "capacity-query")["1s-0r"].passes[1]
-    assert capacity.bottleneck(one, race) == "node 1 (100%), node 2 (100%), node 3 (100%)"
+    one = capacity_cells.cells_of(race, "capacity-query")["1s-0r"].passes[1]
+    assert capacity_cells.bottleneck(one, race) == "node 1 (100%), node 2 (100%), node 3 (100%)"
     idle = made("r", "capacity-query", busy=0.5)
-    one = capacity.cells_of(idle, "capacity-query")["1s-0r"].passes[1]
-    assert capacity.bottleneck(one, idle) == "none (node 1: 50% of its share): more clients"
+    one = capacity_cells.cells_of(idle, "capacity-query")["1s-0r"].passes[1]
+    assert capacity_cells.bottleneck(one, idle) == "none (node 1: 50% of its share): more clients"
     free = made("r", "capacity-query", cores=0)
-    assert not capacity.full_nodes(capacity.cells_of(free, "capacity-query")["1s-0r"].passes[1], free)
+    assert not capacity_cells.full_nodes(capacity_cells.cells_of(free, "capacity-query")["1s-0r"].passes[1], free)
 
 
 def test_a_simulation_its_fallback_and_free_nodes_are_told_apart():
     assert "**A simulation:** 3 nodes on one machine, each held to 0.4 cores" in text_of(made("r", "capacity-query"))
     fallback = made("r", "capacity-query", held_by="nothing")
     assert "this machine has no cgroup for it" in text_of(fallback)
-    assert not capacity.shares(fallback)
+    assert not capacity_cells.shares(fallback)
     assert "3 nodes share this machine freely" in text_of(made("r", "capacity-query", cores=0))
 
 
