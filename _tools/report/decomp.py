@@ -9,7 +9,7 @@ from .cells import COVERAGE, Plan
 from .race import Race, Sample
 from .section import Figure, Section, Sheet
 from .stats import Estimate, Samples, median
-from .text import error_text, interval, number, percent, started, table
+from .text import error_text, interval, number, percent, started, table, with_interval
 
 SEED_TOOK_MS = {"A": 19, "B": 192, "C_td": 1070, "C_hdr": 597, "D_td": 1199, "D_hdr": 712}
 """Seed 000, table 4.2: averages of 15 samples on 8 cores."""
@@ -223,8 +223,8 @@ def _transports(rounds: Rounds) -> str:
         rows.append(
             [
                 variant,
-                f"{number(serial.value)} {interval(serial)}",
-                f"{number(msearch.value)} {interval(msearch)}",
+                with_interval(serial),
+                with_interval(msearch),
                 saved.n,
                 percent(saved.value),
                 interval(saved, percent),

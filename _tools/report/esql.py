@@ -14,7 +14,7 @@ from .compare import Comparison
 from .race import Race
 from .section import Figure, Section, Sheet
 from .stats import Estimate, crossing, median, paired_ratio, race_ratio, ratio
-from .text import interval, number, percent, started, table
+from .text import interval, number, percent, started, table, with_interval
 
 PLAN = Plan(
     "esql-query", {"wall_ms": "wall time of a query, ms", "took_ms": "took of a query, ms"}, "100%", "esql_rounds"
@@ -101,11 +101,11 @@ def compared(found: Comparison) -> list[Section]:
                 both = race_ratio(*([math.log(np.median(of_race)) for of_race in side] for side in took))
             else:
                 both = ratio(took[0][0], took[1][0])
-            change = f"{number(both.value)} {interval(both)}"
+            change = with_interval(both)
         rows.append(
             [
                 percent(share / 1000),
-                *(f"{number(e.value)} {interval(e)}" for e in estimates),
+                *(with_interval(e) for e in estimates),
                 change,
                 " → ".join(readers(profile.get(share, {})) for profile in profiles),
                 _seed(share),
@@ -179,7 +179,7 @@ def _by_share(race: Race, own: ByShare, profiled: ByShare) -> str:
         if share in profiled:
             loading = median(values(profiled[share], "process_ms"))
             part = median(values(profiled[share], "process_ms") / np.maximum(values(profiled[share], "took_ms"), 1))
-            row += [f"{number(loading.value)} {interval(loading)}", f"{percent(part.value)} {interval(part, percent)}"]
+            row += [with_interval(loading), f"{percent(part.value)} {interval(part, percent)}"]
         else:
             row += ["–", "–"]
         rows.append([*row, *([_seed(share)] if seed else [])])
@@ -235,7 +235,7 @@ def _settings(race: Race, by_setting: dict[str, ByShare], profiled: dict[str, By
         if len(swept) > 1:
             sides = matrix({"low": low[share], "high": high[share]}, ["low", "high"], "wall_ms")
             gain = paired_ratio(*sides)
-            row.append(f"{number(gain.value)} {interval(gain)}")
+            row.append(with_interval(gain))
         rows.append(row)
     head = ["share", *(f"took ms at {_name(setting, proportion)}" for setting in by_setting)]
     head += [f"wall {swept[-1]} / {swept[0]}"] if len(swept) > 1 else []

@@ -11,7 +11,7 @@ from .cells import COVERAGE, Plan
 from .race import Race, Sample
 from .section import Figure, Section, Sheet
 from .stats import Estimate, Samples, median
-from .text import ROUNDING, error_text, interval, number, percent, started, table
+from .text import ROUNDING, error_text, interval, number, percent, started, table, with_interval
 
 COLUMNS = (
     "configuration",
@@ -191,10 +191,10 @@ def _all(found: list[Point], on_front: list[Point]) -> str:
             f"{p.name} ◆" if p in on_front else p.name,
             CONFIGURATIONS[p.name].change,
             p.wall_ms.n,
-            f"{number(p.wall_ms.value)} {interval(p.wall_ms)}",
+            with_interval(p.wall_ms),
             number(p.took_ms.value),
             number(p.cpu_ms),
-            f"{number(p.speedup.value)} {interval(p.speedup)}",
+            with_interval(p.speedup),
             error_text(p.error),
             error_text(p.extreme_error),
             error_text(p.sum_error),

@@ -9,7 +9,7 @@ from .cells import Plan
 from .race import Race
 from .section import Figure, Section, Sheet
 from .stats import Estimate, Samples, Verdict, median, paired_difference, paired_ratio, verdict
-from .text import interval, number, percent, started, table
+from .text import interval, number, percent, started, table, with_interval
 
 COLUMNS = (
     "round",
@@ -183,10 +183,10 @@ def _changes(race: Race, cells: Cells, steps: list[tuple[Step, str]]) -> str:
         rows.append(
             [
                 step.name,
-                f"{number(saved.value)} {interval(saved)}",
+                with_interval(saved),
                 f"{percent(share.value)} {interval(share, percent)}",
                 _expected(step),
-                f"{number(ratio.value)} {interval(ratio)}",
+                with_interval(ratio),
                 cells.judged(base, step.name).value,
             ]
         )
@@ -249,7 +249,7 @@ def _times(cells: Cells, names: list[str]) -> str:
     for name in names:
         rate = cells.one("rows_per_second", name)
         times = [cells.per_million(key, name) for key in keys]
-        rows.append([name, *(f"{number(e.value)} {interval(e)}" for e in (rate, *times))])
+        rows.append([name, *(with_interval(e) for e in (rate, *times))])
     head = ["cell", "rows/s", "wall s", "encode s", "parse s", "send and wait s", "took s"]
     least = min((s for n in names for s in cells.values("least_took_ms", n)[0] if s > 0), default=0.0)
     return (
@@ -277,7 +277,7 @@ def _costs(cells: Cells, names: list[str]) -> str:
         rows.append(
             [
                 name,
-                *(f"{number(e.value)} {interval(e)}" for e in cpus),
+                *(with_interval(e) for e in cpus),
                 *(number(s) for s in sizes),
                 *(f"{c:,.0f}" for c in counts),
             ]

@@ -12,7 +12,7 @@ from .cells import COVERAGE, Plan
 from .race import Race, Sample
 from .section import Figure, Section, Sheet
 from .stats import Samples, median
-from .text import interval, number, percent, started, table
+from .text import interval, number, percent, started, table, with_interval
 
 ON, OFF = "profile-on", "profile-off"
 PLAN = Plan("profiled-coverage", COVERAGE, OFF)
@@ -175,7 +175,7 @@ def _inflation(on: Values, off: Values) -> str:
     rows = []
     for key, text in (("took_ms", "took ms"), ("wall_ms", "wall ms"), ("response_bytes", "response bytes")):
         with_it, without, ratio = (median(values) for values in (on[key], off[key], over(on[key], off[key])))
-        both = [f"{number(estimate.value)} {interval(estimate)}" for estimate in (with_it, without)]
+        both = [with_interval(estimate) for estimate in (with_it, without)]
         rows.append([text, ratio.n, *both, f"{number(ratio.value)} ×", interval(ratio)])
         rows[-1].append(seed if key == "took_ms" else "–")
     head = ["per search", "n", "profiler on", "profiler off", "ratio", "95 % interval", "seed"]
