@@ -6,7 +6,7 @@ import tarfile
 from pathlib import Path
 
 from ..elasticsearch.install import JRE_MAJOR, install
-from ..elasticsearch.nodes import COMMON_SETTINGS, Launcher, give_to
+from ..elasticsearch.nodes import COMMON_SETTINGS, HOST, Launcher, give_to
 from . import rally
 from .rally import Store, StoreOf
 
@@ -21,6 +21,8 @@ NODE_SETTINGS = {
     "discovery.type": "single-node",
 }
 """What Rally fills in for the one node that it provisions."""
+PORT = 19200
+"""HTTP; its transport has 100 more. Both lie out of the range that Linux gives to connections, unlike Rally's 39200."""
 CAR = "[meta]\ndescription=The embedded Elasticsearch\n[config]\nbase=vanilla\n[variables]\nheap_size={heap}\n"
 DISTRIBUTION = "elasticsearch-{version}.tar.gz"
 VARIABLES = """\
@@ -42,7 +44,7 @@ def prepare(launcher: Launcher, version: str, heap: str, store: Store | StoreOf 
 
     :param heap: of the node, as Java's ``-Xmx`` takes it.
     :param store: the metrics store; without one Rally keeps no samples.
-    :return: the bare command with what it needs: Rally's home, a JRE, and a user that is not root.
+    :return: the bare command with what it needs: Rally's home, a JRE, a user that is not root, and a port.
     """
     home = launcher.root / "offline"
     rally_home = home / ".rally"
@@ -59,7 +61,7 @@ def prepare(launcher: Launcher, version: str, heap: str, store: Store | StoreOf 
         give_to(home, launcher.run_as)
     variables = {"RALLY_HOME": home, "JAVA_HOME": launcher.java_home, **rally.network()}
     command = ["env", *(f"{k}={v}" for k, v in variables.items()), str(rally.RALLY)]
-    command += ["race", "--track-path=.", "--challenge=query-decomp"]
+    command += ["race", "--track-path=.", "--challenge=query-decomp", f"--target-hosts={HOST}:{PORT}"]
     return shlex.join([*AS_NOBODY, *command] if launcher.run_as else command)
 
 
