@@ -49,6 +49,7 @@ class Cluster:
         security.
     :param product: what the version is one of.
     :param coordinator: whether the last node holds no data and takes all requests.
+    :param variables: what it was started with, for whoever finds it running.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Cluster:
     client_options_file: str = ""
     product: str = "Elasticsearch"
     coordinator: bool = False
+    variables: dict[str, str] = field(default_factory=dict)
 
     @property
     def hosts(self) -> list[str]:
@@ -159,6 +161,7 @@ class Launcher:
         secured: bool = False,
         cores: float = 0,
         coordinator: bool = False,
+        variables: dict[str, str] | None = None,
     ) -> Cluster:
         """Starts a cluster and waits until its health is known to all its nodes.
 
@@ -173,18 +176,19 @@ class Launcher:
         :param cores: CPU share of each node once it is ready, in cores; 0 leaves all free (default). Where the host has
             no cgroup to hold it, the nodes run free; the node attributes ``cpu_cores`` and ``cpu_held_by`` tell.
         :param coordinator: whether there is one more node, which holds no data and takes all requests; it runs free.
+        :param variables: kept with the cluster (default none).
         :raises NodeError: when a port is taken, a node dies at start (with the end of its log) or is not ready in time.
         :raises InstallError: see :mod:`.install`.
         """
         self.stop(name)
         data_nodes, nodes = nodes, nodes + coordinator
+        http_ports = [free_port(port + i, port_is_fixed) for i in range(nodes)]
+        transport_ports = [free_port(port + 100) for port in http_ports]
         home = install(version, self.root, self.downloads)
         if self.run_as and not _can_read(home / "lib", self.run_as):
             _open_to_all(home)
-        http_ports = [free_port(port + i, port_is_fixed) for i in range(nodes)]
-        transport_ports = [free_port(0) for _ in range(nodes)]
         secure = security.create(self.root, name, HOST) if secured else None
-        cluster = Cluster(name, version, http_ports, coordinator=coordinator)
+        cluster = Cluster(name, version, http_ports, coordinator=coordinator, variables=variables or {})
         if secure:
             cluster.client_options_file = str(self.root / f"{name}.client-options.json")
             security.write_private(Path(cluster.client_options_file), secure.client_options())

@@ -46,12 +46,8 @@ def variable(name: str, default: str = "") -> str:
     return os.environ.get(name, "").strip() or default
 
 
-def test_mode() -> bool:
-    return variable("TEST_MODE") not in ("", "0")
-
-
-def secured() -> bool:
-    return variable("SECURITY") not in ("", "0")
+def switched_on(name: str) -> bool:
+    return variable(name) not in ("", "0")
 
 
 def checked(name: str, default: str, pattern: str, allowed: str) -> str:
@@ -82,51 +78,85 @@ def heap_size() -> str:
     return checked("HEAP", "1g", r"[1-9]\d*[mg]", "megabytes or gigabytes, such as 512m or 1g")
 
 
+def target_variables() -> dict[str, str]:
+    """What the embedded target is started by, checked, with defaults."""
+    return {
+        "ES_VERSION": es_version(),
+        "NODES": checked("NODES", "1", r"[1-9]\d?", "an integer from 1 to 99"),
+        "NODE_CORES": checked(
+            "NODE_CORES", "0", r"\d{1,3}(\.\d+)?", "CPU cores of each node, such as 0.4; 0 leaves them free"
+        ),
+        "COORDINATOR": str(int(switched_on("COORDINATOR"))),
+        "HEAP": heap_size(),
+        "PORT": checked(
+            "PORT", str(TARGET_PORT), r"[1-9]\d{3}|[1-5]\d{4}|6[0-4]\d{3}", "an integer from 1000 to 64999"
+        ),
+        "DATA": variable("DATA"),
+        **store_variables(),
+    }
+
+
+def store_variables() -> dict[str, str]:
+    return {"SECURITY": str(int(switched_on("SECURITY")))}
+
+
 def start_target(launcher: Launcher, outlive: bool) -> Cluster:
-    version = es_version()
+    given = target_variables()
+    version = given["ES_VERSION"]
     if variable("CHALLENGE") in NEED_ESQL and version not in esql_versions():
         allowed = " or ".join(esql_versions())
         raise RaceError(f"ES_VERSION is [{version}], which comes without ES|QL; allowed for it is {allowed}")
-    nodes = checked("NODES", "1", r"[1-9]\d?", "an integer from 1 to 99")
-    heap = heap_size()
-    cores = checked("NODE_CORES", "0", r"\d{1,3}(\.\d+)?", "CPU cores of each node, such as 0.4; 0 leaves them free")
-    port = checked("PORT", str(TARGET_PORT), r"[1-9]\d{3,4}", "an integer from 1000 to 65535")
     return launcher.start(
         TARGET,
         version,
-        int(nodes),
-        heap,
-        int(port),
+        int(given["NODES"]),
+        given["HEAP"],
+        int(given["PORT"]),
         port_is_fixed=bool(variable("PORT")),
-        data=Path(variable("DATA", str(launcher.root))).absolute() / f"data-{version}",
+        data=Path(given["DATA"] or launcher.root).absolute() / f"data-{version}",
         outlive=outlive,
-        secured=secured(),
-        cores=float(cores),
-        coordinator=variable("COORDINATOR") not in ("", "0"),
+        secured=switched_on("SECURITY"),
+        cores=float(given["NODE_CORES"]),
+        coordinator=switched_on("COORDINATOR"),
+        variables=given,
     )
 
 
 def start_store(launcher: Launcher, outlive: bool) -> Cluster:
-    store = launcher.start(STORE, port=STORE_PORT, outlive=outlive, secured=secured())
+    store = launcher.start(
+        STORE, port=STORE_PORT, outlive=outlive, secured=switched_on("SECURITY"), variables=store_variables()
+    )
     put_template(store)
     return store
 
 
-def where(name: str, running: Cluster) -> str:
+def running(launcher: Launcher, name: str) -> Cluster | None:
+    """The cluster of that name if it is up.
+
+    :raises RaceError: when a variable is set to what the cluster was not started with, or to what is not allowed.
+    """
+    wanted = {TARGET: target_variables, STORE: store_variables}.get(name, dict)()
+    found = launcher.running(name)
+    for key, value in wanted.items():
+        if found and variable(key) and value != (before := found.variables[key]):
+            raise RaceError(
+                f"{key} is [{value}] but the {name} that is up was started with [{before}]; run 'make down' first"
+            )
+    return found
+
+
+def where(name: str, found: Cluster) -> str:
     """Says at which hosts a cluster is, and how it lets clients in."""
-    options = running.client_options_file
-    at = f"the {name} is {running.product} {running.version} at {', '.join(running.hosts)}"
+    options = found.client_options_file
+    at = f"the {name} is {found.product} {found.version} at {', '.join(found.hosts)}"
     return f"{at}, TLS, client options in {options}" if options else at
 
 
 @contextlib.contextmanager
 def cluster(launcher: Launcher, name: str, start: Callable[[Launcher, bool], Cluster]) -> Iterator[Cluster]:
     """A cluster that runs already, or one that is started now and stopped at the end."""
-    running = launcher.running(name)
-    if running:
-        if secured() and not running.client_options_file:
-            raise RaceError(f"SECURITY is [{variable('SECURITY')}] but a {name} without is up; run 'make down' first")
-        yield running
+    if found := running(launcher, name):
+        yield found
         return
     print(f"starting the {name} …", flush=True)
     started = start(launcher, False)
@@ -148,11 +178,8 @@ def target_hosts(launcher: Launcher) -> Iterator[tuple[str, str]]:
             raise RaceError("DELAY_MS goes with the embedded target, not with HOSTS")
         yield hosts, variable("CLIENT_OPTIONS")
         return
-    with cluster(launcher, TARGET, start_target) as target:
-        if (wanted := variable("ES_VERSION", target.version)) != target.version:
-            raise RaceError(f"ES_VERSION is [{wanted}] but a target {target.version} is up; run 'make down' first")
-        with distant(target.hosts) as hosts:
-            yield hosts, variable("CLIENT_OPTIONS", target.client_options_file)
+    with cluster(launcher, TARGET, start_target) as target, distant(target.hosts) as hosts:
+        yield hosts, variable("CLIENT_OPTIONS", target.client_options_file)
 
 
 def named_store() -> Store | StoreOf | None:
@@ -231,7 +258,7 @@ def prepare() -> Launcher:
     rally.check_no_other_rally()
     rally.write_configuration(named_store() or Store("http://127.0.0.1"))
     rally.check_track(variable("CHALLENGE", "query-decomp"), variable("PARAMS"))
-    rally.check_data_folder(variable("CHALLENGE", "query-decomp"), variable("PARAMS"), test_mode())
+    rally.check_data_folder(variable("CHALLENGE", "query-decomp"), variable("PARAMS"), switched_on("TEST_MODE"))
     return Launcher(rally.WORK, rally.DOWNLOADS)
 
 
@@ -253,7 +280,7 @@ def command(hosts: str, client_options: str, params: str, race_id: str) -> list[
     tags = [variable("TAGS"), f"delay_ms:{variable('DELAY_MS')}" if variable("DELAY_MS") else ""]
     if any(tags):
         line.append(f"--user-tags={','.join(filter(None, tags))}")
-    if test_mode():
+    if switched_on("TEST_MODE"):
         line.append("--test-mode")
     return line + variable("RALLY_ARGS").split()
 
@@ -361,8 +388,8 @@ def races() -> int:
 def offline() -> int:
     """Prepares a home for the bare command, with the metrics store of STORE or INI, or the embedded one if it is up."""
     launcher = Launcher(rally.WORK, rally.DOWNLOADS)
-    running = launcher.running(STORE)
-    store = named_store() or (store_of(running) if running else None)
+    found = launcher.running(STORE)
+    store = named_store() or (store_of(found) if found else None)
     print(prepare_offline(launcher, es_version(), heap_size(), store), flush=True)
     return 0
 
@@ -370,12 +397,12 @@ def offline() -> int:
 def up() -> int:
     launcher = Launcher(rally.WORK, rally.DOWNLOADS)
     wanted = {TARGET: start_target, STORE: start_store}
-    if variable("SKETCH") not in ("", "0"):
+    if switched_on("SKETCH"):
         wanted[sketch_server.NAME] = sketch_server.start
-    running = {name: launcher.running(name) or start(launcher, True) for name, start in wanted.items()}
-    for name, started in running.items():
+    clusters = {name: running(launcher, name) or start(launcher, True) for name, start in wanted.items()}
+    for name, started in clusters.items():
         print(where(name, started), flush=True)
-    rally.write_configuration(store_of(running[STORE]))
+    rally.write_configuration(store_of(clusters[STORE]))
     return 0
 
 

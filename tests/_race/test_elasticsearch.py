@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from conftest import DOWNLOADS, leftovers, make
+from conftest import DOWNLOADS, ROOT, leftovers, make
 
 from _tools.elasticsearch.nodes import Launcher, NodeError
 
@@ -80,22 +80,55 @@ def test_a_clone_below_a_folder_that_nobody_cannot_enter(tmp_path):
             shutil.rmtree(launcher.root)
 
 
+@pytest.fixture
+def nothing_up():
+    """A work folder in which no cluster runs, whatever the tests before have left up."""
+    work = ROOT / "_work" / "test-nothing-up"
+    yield work
+    shutil.rmtree(Launcher(work, DOWNLOADS).root)
+    shutil.rmtree(work)
+
+
 @pytest.mark.parametrize(
     "variables, message",
     [
         ({"NODES": "many"}, "NODES is [many], allowed is an integer from 1 to 99"),
+        ({"NODE_CORES": "half"}, "NODE_CORES is [half], allowed is CPU cores of each node, such as 0.4"),
         ({"HEAP": "1"}, "HEAP is [1], allowed is megabytes or gigabytes, such as 512m or 1g"),
+        ({"PORT": "65000"}, "PORT is [65000], allowed is an integer from 1000 to 64999"),
         ({"ES_VERSION": "latest"}, "ES_VERSION is [latest], allowed is a version such as 8.17.2"),
         ({"ES_VERSION": "8.17.999"}, "the Java registry has no org.elasticsearch.distribution.integ-test-zip"),
         ({"PORT": None}, "port {port} is in use"),
     ],
 )
-def test_variables_of_the_target_are_checked(variables, message):
+def test_variables_of_the_target_are_checked(nothing_up, variables, message):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        result = make("up", **{k: v or port for k, v in variables.items()})
+        result = make("up", WORK=nothing_up, **{k: v or port for k, v in variables.items()})
     assert result.returncode != 0
     assert f"[ERROR] {message.format(port=port)}" in result.stdout
     assert "Traceback" not in result.stdout
+
+
+@pytest.mark.parametrize("target", ["up", "race"])
+@pytest.mark.parametrize(
+    "variables, message",
+    [
+        ({"NODES": "3"}, "NODES is [3] but the target that is up was started with [1]; run 'make down' first"),
+        ({"NODES": "many"}, "NODES is [many], allowed is an integer from 1 to 99"),
+        ({"SECURITY": "1"}, "SECURITY is [1] but the {} that is up was started with [0]; run 'make down' first"),
+    ],
+)
+def test_a_target_that_is_up_is_not_taken_for_another(loaded, target, variables, message):
+    result = make(target, **variables)
+    assert result.returncode != 0
+    first = "target" if target == "up" else "metrics-store"
+    assert f"[ERROR] {message.format(first)}" in result.stdout
+    assert "Traceback" not in result.stdout
+
+
+def test_up_again_with_what_is_up(loaded):
+    up = make("up", NODES=1, HEAP="1g", SECURITY=0)
+    assert up.returncode == 0 and f"127.0.0.1:{loaded['target'].rsplit(':', 1)[1]}" in up.stdout
