@@ -2,19 +2,14 @@
 
 from esrally.track.loader import DefaultTrackPreparator
 
-from .cluster_metrics.capacity import (
+from .cluster_metrics.capacity import DocumentParams, IndexRunner, Monitor, MonitorParams, QueryParams, QueryRunner
+from .cluster_metrics.capacity_indices import (
     BuildWords,
     BuildWordsParams,
     CheckGrid,
-    DocumentParams,
     DropWords,
-    IndexRunner,
-    Monitor,
-    MonitorParams,
     PrepareCell,
     PrepareCellParams,
-    QueryParams,
-    QueryRunner,
 )
 from .cluster_metrics.coverage import CellParams, CellRunner, PlanParams, PlanRunner
 from .cluster_metrics.experiment import Experiment

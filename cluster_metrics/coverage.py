@@ -14,7 +14,7 @@ from .corpus import NAME
 from .files import load_answers
 from .queries import VARIANTS, Request, coverage_requests
 from .requests import segment_count, send, target_cpu_ms
-from .rounds import round_result
+from .rounds import round_result, timed
 
 
 def shuffled(items: list, *key: object) -> list:
@@ -166,14 +166,13 @@ async def run_coverage(es: Any, coverage: dict[str, Any]) -> tuple[dict[str, Any
         responses = [await send(es, request) for request in coverage["requests"]]
     client_s = time.process_time() - client_s
     seconds = context.request_end - context.request_start
-    timing = {
-        "operation": f"{coverage['variant']}-{coverage['transport']}",
-        "operation-type": "coverage",
-        "absolute_time": absolute_time,
-        "request_start": context.request_start,
-        "request_end": context.request_end,
-        "service_time": seconds,
-    }
+    timing = timed(
+        f"{coverage['variant']}-{coverage['transport']}",
+        "coverage",
+        absolute_time,
+        context.request_start,
+        context.request_end,
+    )
     return judge(coverage, responses, 1000 * seconds) | {"client_ms": 1000 * client_s}, timing
 
 

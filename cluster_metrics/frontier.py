@@ -18,7 +18,7 @@ from .esql import refusal, response_problem, why_not
 from .index import MARK, delete_own_index
 from .queries import Request
 from .requests import aside, request, send, target_cpu_ms
-from .rounds import round_result
+from .rounds import round_result, timed
 
 BULK_ROWS = 10_000
 CPU_SECONDS = 2.0
@@ -101,14 +101,9 @@ class Answer:
             "extreme_error": max(e[1] for e in errors),
             "sum_error": max(e[2] for e in errors),
             "success": True,
-            "dependent_timing": {
-                "operation": self.name,
-                "operation-type": "frontier-coverage",
-                "absolute_time": absolute_time,
-                "request_start": context.request_start,
-                "request_end": context.request_end,
-                "service_time": seconds,
-            },
+            "dependent_timing": timed(
+                self.name, "frontier-coverage", absolute_time, context.request_start, context.request_end
+            ),
         }
 
 

@@ -12,6 +12,7 @@ from .bulk import BulkCounts
 from .corpus import NAME
 from .index import delete_own_index
 from .requests import aside, garbage_collections, get, request, target_cpu_ms
+from .rounds import timed
 
 INDEX = f"{NAME}-cell"
 """The index that every cell creates and deletes."""
@@ -162,14 +163,7 @@ async def _ingest(es: Any, cell: IngestCell, rows: int) -> tuple[dict[str, Any],
         "success": True,
         "success-count": counts.acknowledged,
         "error-count": counts.errors,
-        "dependent_timing": {
-            "operation": cell.name,
-            "operation-type": SAMPLE,
-            "absolute_time": absolute_time,
-            "request_start": context.request_start,
-            "request_end": context.request_end,
-            "service_time": context.request_end - context.request_start,
-        },
+        "dependent_timing": timed(cell.name, SAMPLE, absolute_time, context.request_start, context.request_end),
     }
     return sample, counts
 

@@ -17,7 +17,7 @@ from .coverage import Coverages, shuffled
 from .encoded import ACTION, EncodedRows
 from .ingest_cell import IngestCell, run_cells
 from .ingest_decomp import has_orjson
-from .rounds import round_result
+from .rounds import round_result, timed
 from .weblogs import EncodedLog, WebLog
 
 CORPORA = ("metrics", "weblogs")
@@ -151,14 +151,7 @@ def encode_all(corpus: str, name: str, encode: Callable[[Any], bytes], documents
         "client_cpu_ms": 1000 * cpu_s,
         "bytes": size,
         "success": True,
-        "dependent_timing": {
-            "operation": f"{corpus}-{name}",
-            "operation-type": ENCODING,
-            "absolute_time": absolute_time,
-            "request_start": started,
-            "request_end": ended,
-            "service_time": ended - started,
-        },
+        "dependent_timing": timed(f"{corpus}-{name}", ENCODING, absolute_time, started, ended),
     }
 
 

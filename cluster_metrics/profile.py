@@ -12,7 +12,7 @@ from .coverage import Coverages, judge, shuffled
 from .profile_tree import add_up, times
 from .queries import VARIANTS, Request, body
 from .requests import segment_count, send
-from .rounds import round_result
+from .rounds import round_result, timed
 
 VARIANT, TRANSPORT = "D_td", "serial"
 """The production query."""
@@ -80,14 +80,7 @@ class Call:
 
     def timing(self, operation: str, kind: str) -> dict[str, Any]:
         """As Rally's ``dependent_timing`` wants it."""
-        return {
-            "operation": operation,
-            "operation-type": kind,
-            "absolute_time": self.started,
-            "request_start": self.request_start,
-            "request_end": self.request_end,
-            "service_time": self.request_end - self.request_start,
-        }
+        return timed(operation, kind, self.started, self.request_start, self.request_end)
 
 
 async def run_calls(es: Any, requests: Iterable[Request]) -> tuple[Call, list[Call]]:

@@ -19,7 +19,7 @@ from .encoded import JSON_ACTION, EncodedRows
 from .index import delete_own_index
 from .ingest_cell import index_times
 from .requests import aside, get, request
-from .rounds import round_result
+from .rounds import round_result, timed
 
 NDJSON, COLUMNAR = "application/x-ndjson", "application/json"
 
@@ -268,14 +268,7 @@ class FloorIngestRunner:
             "success": True,
             "success-count": counts.acknowledged,
             "error-count": counts.errors,
-            "dependent_timing": {
-                "operation": name,
-                "operation-type": "ingested-rows",
-                "absolute_time": absolute_time,
-                "request_start": started,
-                "request_end": ended,
-                "service_time": wall_ms / 1000,
-            },
+            "dependent_timing": timed(name, "ingested-rows", absolute_time, started, ended),
         }
         if ingest.elasticsearch:
             clock = time.perf_counter()
@@ -444,14 +437,7 @@ class FloorQuestionsRunner:
         }
         if problems:
             meta |= {"error-type": "wrong-answer", "error-description": "; ".join(problems[:3])}
-        return meta, {
-            "operation": name,
-            "operation-type": "coverage",
-            "absolute_time": absolute_time,
-            "request_start": started,
-            "request_end": ended,
-            "service_time": ended - started,
-        }
+        return meta, timed(name, "coverage", absolute_time, started, ended)
 
     def __repr__(self) -> str:
         return "sketch-questions"

@@ -15,7 +15,7 @@ from .files import load_answers
 from .index import IndexCheck
 from .queries import Request
 from .requests import aside, request, send
-from .rounds import round_result
+from .rounds import round_result, timed
 from .text_values import FORMS, INDEX, NAME, text_of
 
 SETTING = "index.esql.stored_fields_sequential_proportion"
@@ -211,14 +211,13 @@ class StoredFieldsRunner:
             **(loading(response) if profile else {}),
             "success": not problems,
             "error-count": len(problems),
-            "dependent_timing": {
-                "operation": question.cell,
-                "operation-type": "esql-profiled" if profile else "esql-query",
-                "absolute_time": absolute_time,
-                "request_start": context.request_start,
-                "request_end": context.request_end,
-                "service_time": seconds,
-            },
+            "dependent_timing": timed(
+                question.cell,
+                "esql-profiled" if profile else "esql-query",
+                absolute_time,
+                context.request_start,
+                context.request_end,
+            ),
         }
         if problems:
             sample |= {"error-type": "wrong-answer", "error-description": "; ".join(problems)}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cluster_metrics.capacity import is_even
+from cluster_metrics.capacity_indices import is_even
 
 from ..planner import model
 from ..planner.model import Table
