@@ -8,7 +8,7 @@ import numpy as np
 
 from ..report import capacity_cells as capacity
 from ..report.race import Race, ReportError
-from ..report.text import number, percent, table
+from ..report.text import count, number, percent, table
 from . import model
 from .model import IndexModel, Measured, QueryModel
 
@@ -127,9 +127,7 @@ def check_alike(races: Sequence[Race]) -> None:
 
 
 def _nodes_of(race: Race) -> str:
-    return " and ".join(
-        sorted({f"{n.get('cpu_cores', n['cores'])} cores and {n['heap_mb']} MB of heap" for n in race.target})
-    )
+    return " and ".join(sorted({f"{count(race.cores(n), 'core')} and {n['heap_mb']} MB of heap" for n in race.target}))
 
 
 def plan(races: Sequence[Race], goal: Goal) -> str:

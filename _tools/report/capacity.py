@@ -262,7 +262,7 @@ def _expected(cells: Mapping[str, Cell], kind: str) -> str:
     for name, by in expected.items():
         seen = compared(cells[name], first)
         row = [name, with_interval(seen) if cells[name] is not first else "1", *(number(v) for v in by.values())]
-        rows.append([*row, number(article[name]) if name in article else "–"])
+        rows.append(row + ([number(article[name]) if name in article else "–"] if article else []))
     alone = float(np.median(first.rates()))
     errors = [abs(alone * by["held out"] / float(np.median(cells[name].rates())) - 1) for name, by in expected.items()]
     text = {
@@ -276,7 +276,7 @@ def _expected(cells: Mapping[str, Cell], kind: str) -> str:
     return (
         f"Throughput over that of 1s-0r. {text}. *held out* is the fitted model with this very cell left out; its "
         f"error is {percent(float(np.median(errors)))} in the median and {percent(max(errors))} at most.\n\n"
-        + table(["cell", "measured", *names, "articles"], rows)
+        + table(["cell", "measured", *names, *(["articles"] if article else [])], rows)
     )
 
 

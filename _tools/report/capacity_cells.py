@@ -145,20 +145,16 @@ def compared(own: Cell, base: Cell) -> Estimate:
     return paired_ratio(slow, fast) if common else Estimate(0, np.nan, np.nan, np.nan, np.nan)
 
 
-def shares(race: Race) -> dict[str, float]:
-    """The CPU share of each node that is held to one, in cores."""
-    return {n["node"]: float(n["cpu_cores"]) for n in race.target if n.get("cpu_held_by", "nothing") != "nothing"}
-
-
 def full_nodes(one: Pass, race: Race) -> dict[str, float]:
     """Nodes that used up their share of the CPU, with the part that they used."""
-    parts = {node: cores / shares(race)[node] for node, cores in one.cores().items() if node in shares(race)}
+    held = race.shares()
+    parts = {node: cores / held[node] for node, cores in one.cores().items() if node in held}
     return {node: part for node, part in parts.items() if part >= BUSY}
 
 
 def bottleneck(one: Pass, race: Race) -> str:
     """What limits a cell, by the CPU that was used."""
-    used, held = one.cores(), shares(race)
+    used, held = one.cores(), race.shares()
     if not used:
         return "not recorded"
     if full := full_nodes(one, race):

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from .race import Race
 from .section import Section
+from .text import count
 
 FEW_ROUNDS = 10
 """Below this many rounds a 95 % interval of the median rests on too little to be trusted."""
@@ -21,11 +22,11 @@ def _shards(race: Race) -> Iterator[str]:
     if shards == 1:
         yield "One primary shard: the race does not show what it costs or gains to spread a search over shards."
     elif shards:
-        yield f"{shards} primary shards on {_count(len(race.target), 'node')}: other numbers of either may differ."
+        yield f"{shards} primary shards on {count(len(race.target), 'node')}: other numbers of either may differ."
     if segments and race.parameters.get("force_merge_max_num_segments"):
-        yield f"The index was force-merged and has {_count(segments, 'segment')}; one still written to has more."
+        yield f"The index was force-merged and has {count(segments, 'segment')}; one still written to has more."
     elif segments:
-        yield f"The index has {_count(segments, 'segment')}, as the load left them; the next load may leave others."
+        yield f"The index has {count(segments, 'segment')}, as the load left them; the next load may leave others."
 
 
 def _warmth(race: Race) -> Iterator[str]:
@@ -34,19 +35,19 @@ def _warmth(race: Race) -> Iterator[str]:
         return
     warmups = race.parameters.get("warmup_iterations")
     if warmups:
-        text = f"Warm caches: {_count(warmups, 'coverage')} of each cell ran uncounted before it was measured."
+        text = f"Warm caches: {count(warmups, 'coverage')} of each cell ran uncounted before it was measured."
         yield f"{text} The first queries after a restart, or on data that is not in memory, take longer."
     elif warmups == 0:
         yield "No warm-up: the first samples hold the costs of empty caches and of code that is not compiled yet."
 
 
 def _machine(race: Race) -> Iterator[str]:
-    nodes, cores = len(race.target), sum(node["cores"] for node in race.target)
+    nodes, cores = len(race.target), sum(map(race.cores, race.target))
     if nodes:
         heaps = ", ".join(f"{heap:,} MB" for heap in sorted({node["heap_mb"] for node in race.target}))
         each = " each" if nodes > 1 else ""
         yield (
-            f"{_count(nodes, 'node')} with {_count(cores, 'core')} in all and a heap of {heaps}{each}: "
+            f"{count(nodes, 'node')} with {count(cores, 'core')} in all and a heap of {heaps}{each}: "
             "more cores give concurrent requests more room, fewer give them less."
         )
     if race.local:
@@ -67,7 +68,7 @@ def _replication(race: Race) -> Iterator[str]:
     if rounds:
         few = f" With fewer than {FEW_ROUNDS} rounds they are too narrow, too." if rounds < FEW_ROUNDS else ""
         yield (
-            f"Intervals come from {_count(rounds, 'round')} of one race: they do not hold what differs from race to "
+            f"Intervals come from {count(rounds, 'round')} of one race: they do not hold what differs from race to "
             f"race.{few}"
         )
     if race.samples:
@@ -82,8 +83,3 @@ def _corpus(race: Race) -> Iterator[str]:
             f"The corpus is generated, {race.index['docs']:,} documents in {size:,.0f} MB: real metrics compress and "
             "spread otherwise, and an index larger than memory behaves otherwise."
         )
-
-
-def _count(number: int, unit: str) -> str:
-    """A number with its unit, such as 1 node or 2 nodes."""
-    return f"{number:,} {unit}" + ("" if number == 1 else "s")

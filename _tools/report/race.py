@@ -123,6 +123,14 @@ class Race:
         """The samples of a kind."""
         return [s for s in self.samples if s.kind == kind]
 
+    def shares(self) -> dict[str, float]:
+        """The CPU share of each node of the target that is held to one, in cores."""
+        return {n["node"]: float(n["cpu_cores"]) for n in self.target if n.get("cpu_held_by", "nothing") != "nothing"}
+
+    def cores(self, node: dict[str, Any]) -> float:
+        """CPU cores that a node of the target may use."""
+        return self.shares().get(node["node"], node["cores"])
+
 
 def reporting_of(ini: Path) -> dict[str, str]:
     """What a ``rally.ini`` says of its metrics store: its section ``reporting``, as Rally reads it.

@@ -65,3 +65,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
     rules = ("-" * (w + 1) + ":" if r else ":" + "-" * (w + 1) for r, w in zip(right, widths))
     return "\n".join([line(cells[0]), f"|{'|'.join(rules)}|", *map(line, cells[1:])]) + "\n"
+
+
+def count(number: float, unit: str) -> str:
+    """A number with its unit, such as 1 node, 2 nodes or 0.4 cores."""
+    return f"{number:,.12g} {unit}" + ("" if number == 1 else "s")

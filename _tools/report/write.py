@@ -27,7 +27,7 @@ from . import (
 )
 from .race import Race, ReportError, connect, load, load_all
 from .section import Section, Sheet
-from .text import setting
+from .text import count, setting
 
 EXPLAINED_BY = {
     "query-decomp": decomp,
@@ -165,7 +165,7 @@ def facts_of(race: Race) -> list[str]:
         f"challenge {race.challenge}, started {document.get('race-timestamp')}, Rally {document.get('rally-version')}"
     ]
     for node in race.target:
-        jvm = f"{node['jvm']}, {node['cores']} cores, heap {node['heap_mb']} MB"
+        jvm = f"{node['jvm']}, {count(race.cores(node), 'core')}, heap {node['heap_mb']} MB"
         lines.append(f"target node {node['node']}: Elasticsearch {node['version']}, {jvm}")
     if race.index:
         size = race.index["store_bytes"] / 1e6
@@ -183,8 +183,10 @@ def facts_of(race: Race) -> list[str]:
 
 def source_of(race: Race) -> str:
     """What a figure was measured on, in one line; the parameters stand at the head of the report."""
-    nodes = [f"{n['node']}: Elasticsearch {n['version']}, {n['jvm']}, {n['cores']} cores" for n in race.target]
-    return "; ".join([f"Race {race.id}", *nodes, "parameters as at the head of the report"])
+    nodes = [f"Elasticsearch {n['version']}, {n['jvm']}, {count(race.cores(n), 'core')}" for n in race.target]
+    several = f"{len(nodes)} nodes: " if len(nodes) > 1 else ""
+    target = [several + " and ".join(dict.fromkeys(nodes))] if nodes else []
+    return "; ".join([f"Race {race.id}", *target, "parameters as at the head of the report"])
 
 
 def record_of(race: Race) -> dict[str, Any]:

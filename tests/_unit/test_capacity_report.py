@@ -75,7 +75,7 @@ def test_a_simulation_its_fallback_and_free_nodes_are_told_apart():
     assert "**A simulation:** 3 nodes on one machine, each held to 0.4 cores" in text_of(made("r", "capacity-query"))
     fallback = made("r", "capacity-query", held_by="nothing")
     assert "this machine has no cgroup for it" in text_of(fallback)
-    assert not capacity_cells.shares(fallback)
+    assert not fallback.shares()
     assert "3 nodes share this machine freely" in text_of(made("r", "capacity-query", cores=0))
 
 
