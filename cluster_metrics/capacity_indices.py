@@ -181,12 +181,10 @@ class BuildWords:
                     settings = {"index.number_of_shards": shards, "index.number_of_replicas": 0}
                     await request(es, "POST", f"/{first}/_split/{index}", {"settings": settings})
                 await settle(es, index, shards)
-                await request(es, "POST", f"/{index}/_forcemerge?max_num_segments=1", timeout=7200)
-                await request(es, "POST", f"/{index}/_refresh")
-                await self._check(es, index, params)
             if 1 not in grid:
                 await delete_own_index(es, first)
-        stats = await get(es, f"/{index}/_stats/store?filter_path=_all.primaries.store.size_in_bytes")
+            await asyncio.gather(*(self._finish(es, index_of(shards), params) for shards in grid))
+        stats = await get(es, f"/{source}/_stats/store?filter_path=_all.primaries.store.size_in_bytes")
         return {
             "weight": params["documents"],
             "unit": "docs",
@@ -219,7 +217,10 @@ class BuildWords:
         await settle(es, first, 1)
         await request(es, "PUT", f"/{source}/_settings", {place: None})
 
-    async def _check(self, es: Any, index: str, params: dict[str, Any]) -> None:
+    async def _finish(self, es: Any, index: str, params: dict[str, Any]) -> None:
+        """Merges an index to one segment per shard and holds its documents and hits against the corpus."""
+        await request(es, "POST", f"/{index}/_forcemerge?max_num_segments=1", timeout=7200)
+        await request(es, "POST", f"/{index}/_refresh")
         hits = load_answers(params["documents_file"])
         expected: list[tuple[dict[str, Any], int]] = [({"match_all": {}}, params["documents"])]
         expected += [({"match": {FIELDS[0]: query}}, n) for query, n in zip(params["queries"], hits)]
