@@ -230,18 +230,18 @@ def load_all(store: elasticsearch.Elasticsearch, name: str, challenge: str = "")
 
 
 def _read(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
-    """Reads the samples of a race."""
+    """Reads the samples of a race, and none of an earlier one that was given the same id."""
+    own = [{"term": {key: document[key]}} for key in ("race-id", "race-timestamp")]
     with _asking():
         filters = [
-            {"term": {"race-id": document["race-id"]}},
+            *own,
             {"term": {"name": "service_time"}},
             {"term": {"sample-type": "normal"}},
             {"terms": {"operation-type": [*CHECKS, *KINDS]}},
         ]
         query = {"query": {"bool": {"filter": filters}}}
         hits = [h["_source"] for h in helpers.scan(store, index="rally-metrics-*", query=query)]
-        filters = [{"term": {"race-id": document["race-id"]}}, {"term": {"name": "processing_time"}}]
-        query = {"query": {"bool": {"filter": filters}}}
+        query = {"query": {"bool": {"filter": [*own, {"term": {"name": "processing_time"}}]}}}
         keys = ["task", "sample-type", "@timestamp", "value"]
         requests = [h["_source"] for h in helpers.scan(store, index="rally-metrics-*", query=query, _source=keys)]
     if not hits:

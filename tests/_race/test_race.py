@@ -73,6 +73,20 @@ def test_report_is_written_and_can_be_written_again(loaded):
     assert text in again.stdout
 
 
+def test_an_earlier_race_of_the_same_id_is_left_out_of_the_report(loaded, search):
+    report = make("report", RACE="first")
+    check = {"bool": {"filter": [{"term": {"race-id": "first"}}, {"term": {"operation-type": "check-index"}}]}}
+    hit = search("rally-metrics-*", {"query": check})["hits"]["hits"][0]
+    earlier = hit["_source"] | {"race-timestamp": "20260101T000000Z", "@timestamp": 1_767_225_600_000, "value": 1e9}
+    earlier["meta"] = earlier["meta"] | {"parameters": "{}", "docs": 1}
+    url = f"{loaded['store']}/{hit['_index']}/_doc/earlier?refresh=true"
+    requests.put(url, json=earlier, timeout=30).raise_for_status()
+    try:
+        assert make("report", RACE="first").stdout == report.stdout
+    finally:
+        requests.delete(url, timeout=30).raise_for_status()
+
+
 def test_report_from_the_store_that_a_rally_ini_names(loaded, tmp_path):
     ini = tmp_path / "rally.ini"
     ini.write_text((WORK / "rally/.rally/rally.ini").read_text())
