@@ -106,6 +106,8 @@ def start_target(launcher: Launcher, outlive: bool) -> Cluster:
     if variable("CHALLENGE") in NEED_ESQL and version not in esql_versions():
         allowed = " or ".join(esql_versions())
         raise RaceError(f"ES_VERSION is [{version}], which comes without ES|QL; allowed for it is {allowed}")
+    # a node that was one of several does not start alone
+    several = f"-{given['NODES']}-nodes" if given["NODES"] != "1" else ""
     return launcher.start(
         TARGET,
         version,
@@ -113,7 +115,7 @@ def start_target(launcher: Launcher, outlive: bool) -> Cluster:
         given["HEAP"],
         int(given["PORT"]),
         port_is_fixed=bool(variable("PORT")),
-        data=Path(given["DATA"] or launcher.root).absolute() / f"data-{version}",
+        data=Path(given["DATA"] or launcher.root).absolute() / f"data-{version}{several}",
         outlive=outlive,
         secured=switched_on("SECURITY"),
         cores=float(given["NODE_CORES"]),

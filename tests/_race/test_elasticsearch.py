@@ -112,6 +112,18 @@ def test_variables_of_the_target_are_checked(nothing_up, variables, message):
     assert "Traceback" not in result.stdout
 
 
+def test_one_node_after_several(nothing_up):
+    try:
+        for nodes in (2, 1):
+            up = make("up", WORK=nothing_up, NODES=nodes, HEAP="512m")
+            assert up.returncode == 0, up.stdout
+            target = Launcher(nothing_up, DOWNLOADS).running("target")
+            assert len(requests.get(f"{target.url}/_cat/nodes?format=json", timeout=10).json()) == nodes
+            make("down", WORK=nothing_up)
+    finally:
+        make("down", WORK=nothing_up)
+
+
 @pytest.mark.parametrize("target", ["up", "race"])
 @pytest.mark.parametrize(
     "variables, message",
