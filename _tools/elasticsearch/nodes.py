@@ -109,7 +109,7 @@ class Launcher:
         self.downloads = downloads
         self.run_as = _unprivileged_user()
         work.mkdir(parents=True, exist_ok=True)
-        self.root = self._root(work)
+        self.root = self._root(work.absolute())
         self.java_home = self._java_home()
 
     def _root(self, work: Path) -> Path:
@@ -120,7 +120,8 @@ class Launcher:
             if outside.owner() != "root" or outside.is_symlink():
                 raise NodeError(f"[{outside}] belongs to somebody else; remove it")
             if not link.is_symlink():
-                shutil.rmtree(link, ignore_errors=True)
+                if link.exists():
+                    raise NodeError(f"[{link}] is where the user nobody cannot enter; move it away, or open the folder")
                 link.symlink_to(outside)
         link.mkdir(exist_ok=True)
         return link.resolve()

@@ -80,6 +80,16 @@ def test_a_clone_below_a_folder_that_nobody_cannot_enter(tmp_path):
             shutil.rmtree(launcher.root)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts nodes as another user")
+def test_data_that_nobody_can_enter_no_more_is_kept(tmp_path):
+    kept = tmp_path / "_work" / "elasticsearch" / "data"
+    kept.mkdir(parents=True)
+    tmp_path.chmod(0o700)
+    with pytest.raises(NodeError, match="is where the user nobody cannot enter; move it away, or open the folder"):
+        Launcher(tmp_path / "_work", DOWNLOADS)
+    assert kept.is_dir()
+
+
 @pytest.fixture
 def nothing_up():
     """A work folder in which no cluster runs, whatever the tests before have left up."""
