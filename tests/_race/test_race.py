@@ -216,8 +216,14 @@ def test_plain_esrally_races_from_a_plain_clone(loaded, tmp_path):
         ({"INI": "nowhere.ini"}, "cannot read [nowhere.ini]: No such file or directory"),
         ({"CLIENT_OPTIONS": "nowhere.json"}, "nowhere.json"),
         ({"HOSTS": "127.0.0.1:9"}, "the target [127.0.0.1:9] does not answer GET / as Elasticsearch does"),
-        ({"ES_VERSION": "0.0.1"}, "ES_VERSION is [0.0.1] but a target 8.17.2 is up; run 'make down' first"),
-        ({"SECURITY": "1"}, "SECURITY is [1] but a metrics-store without is up; run 'make down' first"),
+        (
+            {"ES_VERSION": "0.0.1"},
+            "ES_VERSION is [0.0.1] but the target that is up was started with [8.17.2]; run 'make down' first",
+        ),
+        (
+            {"SECURITY": "1"},
+            "SECURITY is [1] but the metrics-store that is up was started with [0]; run 'make down' first",
+        ),
     ],
 )
 def test_bad_input_gets_one_clear_line(loaded, variables, message):
