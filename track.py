@@ -23,7 +23,8 @@ from .cluster_metrics.frontier import (
     LayoutsParams,
 )
 from .cluster_metrics.index import CheckIndex, CheckIndexParams, CheckTarget, DeleteOwnIndex
-from .cluster_metrics.ingest import IngestBegin, IngestBulk, IngestEpoch, IngestPace, IngestParams
+from .cluster_metrics.ingest import IngestBulk, IngestPace, IngestParams
+from .cluster_metrics.ingest_account import IngestBegin, IngestEpoch
 from .cluster_metrics.ingest_decomp import IngestDecompParams, IngestDecompRunner
 from .cluster_metrics.ingest_formats import IngestFormatsParams, IngestFormatsRunner
 from .cluster_metrics.profile import ProfileParams, ProfileRunner

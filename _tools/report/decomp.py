@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from . import plots, runs, stability
+from . import plots, runs, stability, timelines
 from .cells import COVERAGE, Plan
 from .race import Race, Sample
 from .section import Figure, Section, Sheet
@@ -207,7 +207,7 @@ def _transports_figure(rounds: Rounds) -> list[Figure]:
 
 def _samples_figure(race: Race) -> list[Figure]:
     traces, spans = runs.timeline(coverages(race), TRANSPORTS, list(INCLUDED))
-    return [Figure(plots.timeline(traces, spans, "wall ms"), runs.CAPTION)]
+    return [Figure(timelines.timeline(traces, spans, "wall ms"), runs.CAPTION)]
 
 
 def _transports(rounds: Rounds) -> str:

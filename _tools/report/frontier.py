@@ -6,7 +6,7 @@ import numpy as np
 
 from cluster_metrics.configurations import BASE, CONFIGURATIONS
 
-from . import plots, runs, scatter, stability
+from . import runs, scatter, stability, timelines
 from .cells import COVERAGE, Plan
 from .race import Race, Sample
 from .section import Figure, Section, Sheet
@@ -182,7 +182,7 @@ def _rounds_figure(race: Race, found: list[Point]) -> Figure:
     """Production and the first of some queries in order of time."""
     cells, shown = PLAN.cells(race), dict.fromkeys([BASE, *(p.name for p in found[:1])])
     traces, spans = runs.by_round({name: cells[name] for name in shown}, "wall_ms")
-    return Figure(plots.timeline(traces, spans, "wall ms per coverage"), runs.ROUNDS_CAPTION)
+    return Figure(timelines.timeline(traces, spans, "wall ms per coverage"), runs.ROUNDS_CAPTION)
 
 
 def _all(found: list[Point], on_front: list[Point]) -> str:

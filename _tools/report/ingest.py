@@ -8,7 +8,7 @@ import numpy as np
 from cluster_metrics.corpus import Corpus
 from cluster_metrics.parameters import pace_of
 
-from . import plots, rates
+from . import plots, rates, timelines
 from .cells import Plan
 from .race import Race, Sample
 from .section import Figure, Section, Sheet
@@ -255,7 +255,7 @@ def _rate_figure(race: Race, found: Sequence[rates.Load]) -> Figure:
         at = [start + i * load.width for i in (load.first, load.end)]
         window = (at[0], at[1]) if len(load.steady) else None
         merges = [start + (b + 0.5) * load.width for b in sorted(load.merging)]
-        lines.append(plots.RateLine(start, load.width, list(load.rates), window, merges))
+        lines.append(timelines.RateLine(start, load.width, list(load.rates), window, merges))
         start += load.seconds + load.width
     goal = pace_of(race.parameters)["docs_per_second"] if race.parameters else 0.0
     target = " The dashed line is the target." if goal else ""
@@ -263,7 +263,7 @@ def _rate_figure(race: Race, found: Sequence[rates.Load]) -> Figure:
         "Documents acknowledged per second, one load after the other, the pauses between them left out. Steady windows "
         f"are shaded; marks at the bottom show where a merge was under way.{target}"
     )
-    return Figure(plots.rates(lines, goal, "documents/s"), caption)
+    return Figure(timelines.rates(lines, goal, "documents/s"), caption)
 
 
 def times(race: Race) -> str:

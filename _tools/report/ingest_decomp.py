@@ -4,7 +4,7 @@ import numpy as np
 
 from cluster_metrics.ingest_steps import NAIVE, NATIVE, SLICES, STEPS, Step
 
-from . import plots, runs, stability
+from . import plots, runs, stability, timelines
 from .cells import Plan
 from .race import Race
 from .section import Figure, Section, Sheet
@@ -141,7 +141,7 @@ def _rounds_figure(race: Race) -> Figure:
     cells = PLAN.cells(race)
     shown = dict.fromkeys([NAIVE, best(race, Cells(race))])
     traces, spans = runs.by_round({name: cells[name] for name in shown}, "wall_ms")
-    return Figure(plots.timeline(traces, spans, "wall ms per cell"), runs.ROUNDS_CAPTION)
+    return Figure(timelines.timeline(traces, spans, "wall ms per cell"), runs.ROUNDS_CAPTION)
 
 
 def _advice(race: Race, cells: Cells, steps: list[tuple[Step, str]]) -> str:

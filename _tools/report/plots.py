@@ -8,7 +8,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from .scatter import size
 from .stats import Estimate
@@ -36,34 +35,6 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Trace:
-    """Samples of one cell in order of time.
-
-    :param panel: which panel shows it; its title.
-    :param name: its series within the panel.
-    :param runs: the samples of each span (a pass, the plan) as (position, ms); a line joins those of one span only.
-    """
-
-    panel: str
-    name: str
-    runs: Sequence[Sequence[tuple[float, float]]]
-
-
-@dataclass(frozen=True)
-class Span:
-    """A stretch of the axis that carries a label, such as a pass.
-
-    :param name: the label.
-    :param start: first position.
-    :param end: last position.
-    """
-
-    name: str
-    start: float
-    end: float
-
-
-@dataclass(frozen=True)
 class Fall:
     """A bar of a waterfall.
 
@@ -75,38 +46,6 @@ class Fall:
     name: str
     before: float | None
     now: Estimate
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A stretch of time.
-
-    :param name: of the line that it stands in.
-    :param filled: or outlined.
-    """
-
-    name: str
-    start: float
-    end: float
-    filled: bool
-
-
-@dataclass(frozen=True)
-class RateLine:
-    """A rate over time.
-
-    :param start: of the first bucket, in s.
-    :param width: of a bucket, in s.
-    :param rates: of each bucket.
-    :param steady: start and end of the window that counts, in s; none if it is too short.
-    :param merges: when a merge was seen, in s.
-    """
-
-    start: float
-    width: float
-    rates: Sequence[float]
-    steady: tuple[float, float] | None
-    merges: Sequence[float]
 
 
 def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str, mark: float | None = None) -> str:
@@ -121,7 +60,7 @@ def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str, mark: flo
     tops = _tops(lines)
     height = tops[-1] + LINE
     left = max(size(name)[0] for name in estimates) + 12
-    box = Box(left, _columns(series, left)[1] + 8, NARROW - left - 12, height)
+    box = Box(left, legend_columns(series, left)[1] + 8, NARROW - left - 12, height)
     values = [x for of in estimates.values() for e in of.values() for x in (e.low, e.high)]
 
     def paint(canvas: Canvas) -> None:
@@ -148,7 +87,7 @@ def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str, mark: flo
         ax.spines["left"].set_visible(False)
         for tops_of in list(groups.values())[1:]:
             ax.axhline(tops_of[0] - LINE / 4, color=INK, alpha=GRID, linewidth=1)
-        _legend(canvas, series, box.left)
+        legend(canvas, series, box.left)
 
     return draw(NARROW, box.top + height + 2.5 * LINE, paint)
 
@@ -240,7 +179,7 @@ def lines(curves: Mapping[str, Sequence[tuple[float, Estimate]]], across: str, u
     :param across: label of the horizontal axis, with its unit.
     :param upright: label of the vertical axis, with its unit.
     """
-    height, left, top = 300.0, 62.0, _columns(list(curves), 4)[1] + 1.8 * LINE
+    height, left, top = 300.0, 62.0, legend_columns(list(curves), 4)[1] + 1.8 * LINE
 
     def paint(canvas: Canvas) -> None:
         ax = axes(canvas, Box(left, top, NARROW - left - 12, height))
@@ -251,15 +190,26 @@ def lines(curves: Mapping[str, Sequence[tuple[float, Estimate]]], across: str, u
             for x, e in points:
                 ax.plot([x, x], [e.low, e.high], color=colour, linewidth=2.5, alpha=0.5)
         xs = [x for points in curves.values() for x, _ in points]
-        _upright(ax, [y for points in curves.values() for _, e in points for y in (e.low, e.high)])
+        upright_axis(ax, [y for points in curves.values() for _, e in points for y in (e.low, e.high)])
         if scale(ax, "x", xs):
             ax.set_xlim(min(xs) / 1.3, max(xs) * 1.3)
         ax.grid(axis="x")
         ax.set_xlabel(across)
         ax.set_title(upright, loc="left", fontsize=FONT, fontweight="bold", pad=8)
-        _legend(canvas, list(curves), 4)
+        legend(canvas, list(curves), 4)
 
     return draw(NARROW, top + height + 2.5 * LINE, paint)
+
+
+def upright_axis(ax: Axes, values: Sequence[float]) -> None:
+    """The vertical axis, with room around the values."""
+    low, high = min(values), max(values)
+    if scale(ax, "y", values):
+        room = (high / low) ** 0.05
+        ax.set_ylim(low / room, high * room)
+    else:
+        ax.set_ylim(min(0.0, low), high * 1.1 or 1)
+    ax.grid(axis="y")
 
 
 def stack(parts: Sequence[Part], whole: Part) -> str:
@@ -323,137 +273,13 @@ def _entry(canvas: Canvas, part: Part, parts: Sequence[Part], top: float) -> Non
     ax.text(NARROW - 2, 10, percent(part.share), ha="right", va="center_baseline")
 
 
-def timeline(traces: Sequence[Trace], spans: Sequence[Span], label: str) -> str:
-    """Samples in order of time, a panel above the other, a colour and a mark for each series.
-
-    :param traces: a cell each.
-    :param spans: labelled on top; lines divide them.
-    :param label: of the vertical axis, with its unit.
-    """
-    panels = list(dict.fromkeys(t.panel for t in traces))
-    names = list(dict.fromkeys(t.name for t in traces))
-    panel, gap, left, top = 190.0, 2.9 * LINE, 52.0, _columns(names, 4)[1] + 8
-
-    def paint(canvas: Canvas) -> None:
-        _legend(canvas, names, 4)
-        for i, title in enumerate(panels):
-            box = Box(left, top + gap - 8 + i * (panel + gap), NARROW - left - 4, panel)
-            ax = axes(canvas, box)
-            shown = [t for t in traces if t.panel == title]
-            for trace in shown:
-                look = names.index(trace.name) % len(PALETTE)
-                for run in trace.runs:
-                    ax.plot(*zip(*run), MARKERS[look] + "-", color=PALETTE[look], markersize=4.5, linewidth=1)
-            _upright(ax, [y for t in shown for run in t.runs for _, y in run])
-            _divide(ax, spans)
-            ax.set_title(
-                ", ".join(filter(None, (title, label))), loc="left", fontsize=FONT, fontweight="bold", pad=LINE + 6
-            )
-
-    return draw(NARROW, top + len(panels) * (panel + gap) + 12, paint)
-
-
-def _upright(ax: Axes, values: Sequence[float]) -> None:
-    low, high = min(values), max(values)
-    if scale(ax, "y", values):
-        room = (high / low) ** 0.05
-        ax.set_ylim(low / room, high * room)
-    else:
-        ax.set_ylim(min(0.0, low), high * 1.1 or 1)
-    ax.grid(axis="y")
-
-
-def rates(lines: Sequence[RateLine], goal: float, label: str) -> str:
-    """A rate over time, in steps; the steady windows are shaded, and marks below the axis show where merges ran.
-
-    :param lines: loads, one after the other.
-    :param goal: a rate to reach, as a dashed line; 0 for none.
-    :param label: of the vertical axis, with its unit.
-    """
-    left, top, height = 66.0, LINE + 8, 200.0
-    most = max(max(rate for line in lines for rate in line.rates), goal)
-
-    def paint(canvas: Canvas) -> None:
-        ax = axes(canvas, Box(left, top, NARROW - left - 12, height))
-        for line in lines:
-            steps = [*line.rates, line.rates[-1]]
-            at = [line.start + i * line.width for i in range(len(steps))]
-            ax.plot(at, steps, color=PALETTE[0], linewidth=1.5, drawstyle="steps-post")
-            if line.steady:
-                ax.axvspan(*line.steady, color=PALETTE[0], alpha=GRID, linewidth=0)
-            for merge in line.merges:
-                ax.plot([merge], [most * 0.03], "|", color=PALETTE[1], markersize=10)
-        if goal:
-            ax.axhline(goal, color=PALETTE[2], linestyle="--", linewidth=2)
-        ax.set_ylim(0, most * 1.15)
-        ax.set_xlim(left=0)
-        for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
-        ax.yaxis.set_major_locator(MaxNLocator(5))
-        ax.xaxis.set_major_locator(MaxNLocator(6))
-        ax.grid(axis="y")
-        ax.set_xlabel("s")
-        ax.set_title(label, loc="left", fontsize=FONT, fontweight="bold")
-
-    return draw(NARROW, top + height + 2.5 * LINE, paint)
-
-
-def _divide(ax: Axes, spans: Sequence[Span]) -> None:
-    """Labels the spans above the axes and draws lines between them."""
-    ax.set_xlim(spans[0].start - 1, spans[-1].end + 1)
-    ax.set_xticks([])
-    for span in spans:
-        ax.text(
-            (span.start + span.end) / 2,
-            1.02,
-            span.name,
-            ha="center",
-            va="bottom",
-            transform=ax.get_xaxis_transform(),
-        )
-    for before, after in zip(spans, spans[1:]):
-        ax.axvline((before.end + after.start) / 2, color=INK, alpha=0.5, linewidth=1)
-
-
-def bars(shown: Sequence[Bar], label: str) -> str:
-    """Stretches of time, a line for each name in order of appearance.
-
-    :param label: of the axis, with its unit.
-    """
-    names = list(dict.fromkeys(bar.name for bar in shown))
-    box = Box(min(7.6 * max(map(len, names)) + 10, NARROW / 2), 2, 0, LINE * len(names))
-
-    def paint(canvas: Canvas) -> None:
-        ax = axes(canvas, Box(box.left, box.top, NARROW - box.left - 14, box.height))
-        for bar in shown:
-            ax.barh(
-                names.index(bar.name),
-                bar.end - bar.start,
-                0.6,
-                bar.start,
-                facecolor=PALETTE[0] if bar.filled else "none",
-                edgecolor=PALETTE[0],
-                linewidth=1.5,
-            )
-        ax.set_ylim(len(names) - 0.5, -0.5)
-        ax.set_yticks(range(len(names)), names)
-        ax.tick_params(axis="y", length=0)
-        ax.spines["left"].set_visible(False)
-        scale(ax, "x", [0, max(bar.end for bar in shown)])
-        ax.set_xlim(0, max(bar.end for bar in shown) * 1.01)
-        ax.set_xlabel(label)
-        ax.grid(axis="x")
-
-    return draw(NARROW, box.top + box.height + 2.5 * LINE, paint)
-
-
-def _columns(names: Sequence[str], left: float) -> tuple[int, float]:
+def legend_columns(names: Sequence[str], left: float) -> tuple[int, float]:
     """Columns and height of the legend: all in one line, or one below the other where that is too long."""
     fits = left + sum(size(name)[0] + 30 for name in names) <= NARROW
     return (len(names), LINE) if fits else (1, len(names) * LINE)
 
 
-def _legend(canvas: Canvas, names: Sequence[str], left: float) -> None:
+def legend(canvas: Canvas, names: Sequence[str], left: float) -> None:
     """Marks and names at the top of the figure."""
     marks = [
         Line2D([], [], color=PALETTE[i % len(PALETTE)], marker=MARKERS[i % len(MARKERS)], linestyle="", markersize=8)
@@ -465,7 +291,7 @@ def _legend(canvas: Canvas, names: Sequence[str], left: float) -> None:
         names,
         loc="upper left",
         bbox_to_anchor=(left / width, 1 - 2 / height),
-        ncols=_columns(names, left)[0],
+        ncols=legend_columns(names, left)[0],
         frameon=False,
         borderpad=0,
         borderaxespad=0,

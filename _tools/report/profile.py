@@ -7,7 +7,7 @@ import numpy as np
 from cluster_metrics.profile import aggregation_kinds
 from cluster_metrics.profile_tree import AGGREGATION_PARTS, ONCE, PARTS, add_up, times
 
-from . import plots, runs, stability
+from . import plots, runs, stability, timelines
 from .cells import COVERAGE, Plan
 from .race import Race, Sample
 from .section import Figure, Section, Sheet
@@ -257,7 +257,7 @@ def _phases_figure(on: Values, off: Values) -> Figure:
 def _rounds_figure(race: Race) -> Figure:
     cells = PLAN.cells(race)
     traces, spans = runs.by_round({f"profiler {cell.split('-')[1]}": cells[cell] for cell in (OFF, ON)}, "wall_ms")
-    return Figure(plots.timeline(traces, spans, "wall ms per coverage"), runs.ROUNDS_CAPTION)
+    return Figure(timelines.timeline(traces, spans, "wall ms per coverage"), runs.ROUNDS_CAPTION)
 
 
 def _tree(on: Values) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from .cells import Rounds
-from .plots import Span, Trace
 from .race import Sample
+from .timelines import Span, Trace
 
 CAPTION = (
     "Every counted coverage in order of time: those of a pass, one after the other within their cell, then one per "

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from . import plots
+from . import timelines
 from .race import Race
 from .section import Figure, Section
 from .text import number, percent, table
@@ -22,7 +22,7 @@ def sections(race: Race) -> list[Section]:
         ran = covered((s.start, s.end) for s in own)
         counts = (f"{sum(s.requests for s in own if s.warmup is w):,}" for w in (False, True))
         rows.append([task, number((own[0].start - first) / 1000), number(ran / 1000), percent(ran / whole), *counts])
-        bars += [plots.Bar(task, (s.start - first) / 1000, (s.end - first) / 1000, not s.warmup) for s in own]
+        bars += [timelines.Bar(task, (s.start - first) / 1000, (s.end - first) / 1000, not s.warmup) for s in own]
     idle = whole - covered((s.start, s.end) for s in race.schedule)
     text = table(["task", "began after s", "ran s", "share", "requests", "warm-up requests"], rows)
     text += (
@@ -31,7 +31,9 @@ def sections(race: Race) -> list[Section]:
         "its requests counts as work.\n"
     )
     return [
-        Section("All tasks on one time line", text, [Figure(plots.bars(bars, "s after the first request"), CAPTION)])
+        Section(
+            "All tasks on one time line", text, [Figure(timelines.bars(bars, "s after the first request"), CAPTION)]
+        )
     ]
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from cluster_metrics.bulk import BulkCounts
 from cluster_metrics.experiment import _lay_out_epochs
-from cluster_metrics.ingest import IngestPace, _agree, slices
+from cluster_metrics.ingest import IngestPace, slices
+from cluster_metrics.ingest_account import _agree
 
 VALUES = {
     "rows_per_epoch": 2500,

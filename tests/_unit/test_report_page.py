@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from _tools.report import decomp, limits, plots, scatter, svg, write
+from _tools.report import decomp, limits, plots, scatter, svg, timelines, write
 from _tools.report.page import html
 from _tools.report.race import Race, Sample
 from _tools.report.runs import by_round, timeline
@@ -48,11 +48,11 @@ FRONT = [
 DRAWINGS = {
     "cells": lambda: plots.cells({"A<": {"x": estimate(3), "y": estimate(40)}, "B&": {"x": estimate(900)}}, "wall ms"),
     "stack": lambda: plots.stack([plots.Part("a<b", 90, 0.9), plots.Part("rest", 10, 0.1)], plots.Part("all", 100, 1)),
-    "timeline": lambda: plots.timeline(*timeline(race().samples, ["serial", "msearch"], list(MS)), "wall ms"),
+    "timeline": lambda: timelines.timeline(*timeline(race().samples, ["serial", "msearch"], list(MS)), "wall ms"),
     "ratios": lambda: plots.cells({"A": {"side:baseline (5 races)": estimate(1), "b": estimate(2)}}, "ratio", 1.0),
-    "rounds": lambda: plots.timeline(*by_round(decomp.PLAN.cells(race()), "wall_ms"), "wall ms"),
+    "rounds": lambda: timelines.timeline(*by_round(decomp.PLAN.cells(race()), "wall_ms"), "wall ms"),
     "frontier": lambda: scatter.frontier(FRONT, "wall ms", 0.01),
-    "bars": lambda: plots.bars([plots.Bar("a<b", 0, 0.001, False), plots.Bar("c", 9, 70, True)], "s"),
+    "bars": lambda: timelines.bars([timelines.Bar("a<b", 0, 0.001, False), timelines.Bar("c", 9, 70, True)], "s"),
 }
 
 
