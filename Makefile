@@ -1,30 +1,46 @@
-# Variables of race and aa: CHALLENGE PARAMS TEST_MODE ES_VERSION NODES NODE_CORES COORDINATOR HEAP PORT DATA SECURITY DELAY_MS TAGS HOSTS CLIENT_OPTIONS STORE INI RACE_ID RALLY_ARGS WORK, of up SKETCH, of plan TARGET_DOCS TARGET_QPS REPLICAS GROWTH HEADROOM DOCUMENTS; see README.md
-export CHALLENGE PARAMS TEST_MODE ES_VERSION NODES NODE_CORES COORDINATOR HEAP PORT DATA SECURITY DELAY_MS TAGS HOSTS CLIENT_OPTIONS STORE INI RACE_ID RALLY_ARGS RACE RACES SKETCH TARGET_DOCS TARGET_QPS REPLICAS GROWTH HEADROOM DOCUMENTS WORK
+# `make` lists the targets, the variables and the challenges. Values are taken as they are: what is given on the command
+# line is neither expanded nor unknown.
 PYTHON ?= python3
-.PHONY: race report races compare plan aa offline up down test lint dashboards bench bench-statistics lock
+GIVEN := $(foreach v,$(.VARIABLES),$(if $(findstring command line,$(origin $v)),$v))
+$(foreach v,$(GIVEN),$(eval override $v := $$(value $v))$(eval export $v))
+export GIVEN
+.DEFAULT_GOAL := help
+.PHONY: variables help race report races compare plan aa offline up down test lint docs dashboards bench bench-statistics lock clean
 
-race report races compare plan aa offline up down: _venv/ready
+variables:
+	@$(PYTHON) _tools/race/variables.py
+
+help: variables
+	@if [ -e _venv/ready ]; then _venv/bin/python -m _tools.race.help; else $(PYTHON) _tools/race/help.py; fi
+
+race report races compare plan aa offline up down: variables _venv/ready
 	@_venv/bin/python -m _tools.race $@
 
 test: lint
 	_venv/bin/python -m pytest
 
-lint: _venv/ready
+lint: variables _venv/ready
 	_venv/bin/ruff check . && _venv/bin/ruff format --check . && _venv/bin/mypy
 
-dashboards: _venv/ready
+docs: variables _venv/ready
+	@_venv/bin/python -m _tools.docs
+
+dashboards: variables _venv/ready
 	@_venv/bin/python -m _tools.dashboards
 
-bench: _venv/ready
+bench: variables _venv/ready
 	@_venv/bin/python -m _tools.bench.corpus
 	@_venv/bin/python -m _tools.bench.encoders
 
-# CSV: es_profile_decomp.csv files of races, instead of simulated ones
-bench-statistics: _venv/ready
-	@_venv/bin/python -m _tools.bench.statistics $(CSV)
+bench-statistics: variables _venv/ready
+	@_venv/bin/python -m _tools.bench.statistics
 
-lock: _venv/ready
+lock: variables _venv/ready
 	_venv/bin/uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate --no-emit-index-url --no-header --upgrade --group test pyproject.toml -o requirements.txt
+
+clean: variables
+	@if [ -e _venv/ready ]; then _venv/bin/python -m _tools.race down; fi
+	@$(PYTHON) _tools/race/clean.py
 
 _venv/ready: requirements.txt
 	$(PYTHON) -m venv _venv

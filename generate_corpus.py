@@ -1,42 +1,56 @@
-"""Command line of the corpus: writes it without Rally, e.g. for a load driver that is prepared in advance."""
+"""Command line of the corpora: writes one without Rally, e.g. for a load driver that is prepared in advance.
+
+Below the folder of this track a race finds it, and uses it where it is whole.
+"""
 
 import argparse
 import multiprocessing
 import sys
+from functools import partial
 
 
-def _generate(job: tuple) -> object:
-    from pathlib import Path
+def _generate(corpus, root, encodings, number):
+    from cluster_metrics.corpus.encoded import generate_bodies
 
-    from cluster_metrics.corpus import Corpus, generate_epoch
-
-    corpus, epoch, out = job
-    return generate_epoch(Corpus(**corpus), epoch, Path(out), lambda line: print(line, file=sys.stderr, flush=True))
+    path = corpus.generate(number, root, lambda line: print(line, file=sys.stderr, flush=True))
+    for encoding in encodings:
+        generate_bodies(corpus, number, encoding, path)
+    return path
 
 
 def main() -> None:
-    from dataclasses import asdict
+    from pathlib import Path
 
-    from cluster_metrics.corpus import LIMITS, Corpus
-    from cluster_metrics.files import CorpusError
+    from cluster_metrics.core.challenge import corpora
+    from cluster_metrics.core.parameters import Integer
+    from cluster_metrics.corpus.encoded import ENCODINGS
+    from cluster_metrics.corpus.files import CorpusError
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", required=True, metavar="DIR", help="the folder that gets the corpus' own folder")
-    for name, default in asdict(Corpus()).items():
-        low, high = LIMITS[name]
-        text = f"from {low:,} to {high:,} (default {default:,})"
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=default, metavar="N", help=text)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    here = Path(__file__).resolve().parent
+    parser.add_argument("--out", default=here, metavar="DIR", help="the folder that gets corpora/<corpus>/ (default here)")
     cores = multiprocessing.cpu_count()
     parser.add_argument("--processes", type=int, default=cores, metavar="N", help=f"at a time (default {cores})")
-    arguments = vars(parser.parse_args())
-    out, processes = arguments.pop("out"), arguments.pop("processes")
+    parser.add_argument("--bodies", nargs="*", default=[], choices=list(ENCODINGS), help="bulk bodies, too")
+    names = parser.add_subparsers(dest="corpus", metavar="CORPUS", required=True)
+    known = corpora()
+    for name, kind in known.items():
+        options = names.add_parser(name, help=sys.modules[kind.__module__].__doc__.splitlines()[0])
+        for field, parameter in kind.parameters.items():
+            default = getattr(kind(), field)
+            option = f"--{parameter.name.replace('_', '-')}"
+            text = f"{parameter.text} {parameter.allowed} (default {default})"
+            number = isinstance(parameter, Integer)
+            options.add_argument(option, dest=field, type=int if number else str, default=default, help=text)
+    arguments = parser.parse_args()
+    kind = known[arguments.corpus]
     try:
-        corpus = Corpus(**arguments).check()
-        if processes < 1:
-            raise CorpusError(f"processes is [{processes}], allowed is an integer from 1")
-        jobs = [(arguments, epoch, out) for epoch in range(1, corpus.epochs + 1)]
-        with multiprocessing.get_context("spawn").Pool(min(processes, len(jobs))) as pool:
-            for path in pool.imap(_generate, jobs):
+        corpus = kind(**{field: getattr(arguments, field) for field in kind.parameters}).check()
+        if arguments.processes < 1:
+            raise CorpusError(f"processes is [{arguments.processes}], allowed is an integer from 1")
+        numbers = range(len(corpus.parts()))
+        with multiprocessing.get_context("spawn").Pool(min(arguments.processes, len(numbers))) as pool:
+            for path in pool.imap(partial(_generate, corpus, Path(arguments.out), arguments.bodies), numbers):
                 print(path)
     except CorpusError as e:
         sys.exit(f"[ERROR] {e}")

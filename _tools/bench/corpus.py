@@ -10,18 +10,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cluster_metrics.corpus import FIELDS, JSON, Corpus, _template, quantiles, rows
+from cluster_metrics.corpus.encoded import JSON
+from cluster_metrics.corpus.metrics import FIELDS, Metrics, _template, quantiles, rows
 
 from ..report.stats import median
-from ..report.text import interval, number, table
+from ..report.table import Column, Table, Words
 
 ROWS = 166 * 6_000  # nearly the default epoch, in whole sweeps
 ROUNDS = 11
-CORPUS = Corpus(rows_per_epoch=ROWS)
+CORPUS = Metrics(rows_per_epoch=ROWS)
 
 
 def ours() -> int:
-    return sum(map(len, rows(CORPUS, 1)))
+    return sum(map(len, rows(CORPUS, 1, JSON)))
 
 
 def naive(count: int = ROWS // 10) -> int:
@@ -43,7 +44,7 @@ def naive(count: int = ROWS // 10) -> int:
 def numpy_template() -> int:
     """The same rows' shape by numpy: a template of one sweep and digits gathered from tables of bytes."""
     sweep, offsets = _template(CORPUS, 1, JSON)
-    width = CORPUS.row_bytes(1)
+    width = JSON.row_bytes(1)
     pairs = CORPUS.nodes * CORPUS.tasks
     tables = [
         np.array(JSON.values(values, JSON.widths[field])).view(np.uint8).reshape(len(values), -1)
@@ -67,7 +68,7 @@ def copying() -> int:
     return sum(len(bytes(block)) for block in BLOCKS)
 
 
-BLOCKS = list(rows(CORPUS, 1))
+BLOCKS = list(rows(CORPUS, 1, JSON))
 WAYS: dict[str, tuple[Callable[[], int], int]] = {
     "ours (standard library)": (ours, ROWS),
     "naive (random, json.dumps)": (naive, ROWS // 10),
@@ -92,12 +93,18 @@ def compare(ways: dict[str, tuple[Callable[[], int], int]], base: str) -> None:
             started = time.process_time()
             way()
             speeds[name].append(count / (time.process_time() - started) / 1e6)
-    lines = []
-    for name, values in speeds.items():
-        speed, ratio = median(np.array(values)), median(np.array(speeds[base]) / np.array(values))
-        lines.append([name, speed.n, number(speed.value), interval(speed), number(ratio.value), interval(ratio)])
-    head = ["way", "rounds", "million rows/s", "95 % interval", "first is … times as fast", "95 % interval"]
-    print(table(head, lines))
+    rows = [
+        {
+            "way": name,
+            "n": len(values),
+            "speed": median(np.array(values)),
+            "ratio": median(np.array(speeds[base]) / np.array(values)),
+        }
+        for name, values in speeds.items()
+    ]
+    columns = [Words("way", "way"), Column("n", "rounds"), Column("speed", "million rows/s")]
+    columns += [Column("ratio", "first is … times as fast")]
+    print(Table("bench", columns, rows).markdown())
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any
 
 import orjson
+from cluster_metrics.encoded import ACTION, ENCODINGS
 
 from cluster_metrics import smile
 from cluster_metrics.corpus import rows
-from cluster_metrics.encoded import ACTION, ENCODINGS
 
 from .corpus import CORPUS, ROWS, compare
 
@@ -22,7 +22,7 @@ ENCODERS: dict[str, Callable[[Any], bytes]] = {
     "our smile.encode, 32 bits": lambda value: smile.encode(value, 32),
     "our smile.encode, 64 bits": smile.encode,
 }
-OBJECTS = [json.loads(line) for block in rows(CORPUS, 1) for line in block.splitlines()][: ROWS // 10]
+OBJECTS = [json.loads(line) for block in rows(CORPUS, 1, JSON) for line in block.splitlines()][: ROWS // 10]
 
 
 def by_template(encoding: str) -> int:

@@ -1,19 +1,20 @@
 """Whether the shipped verdict can be trusted: false alarms on equal races, and true slow-downs of 10 % found.
 
 Simulated: two races and a noise floor from 5 A/A races, all drawn anew for each trial; 5 races against 5 as replicates;
-and two cells of one race, paired by round. Recorded: ``es_profile_decomp.csv`` files given as arguments. The verdict is
+and two cells of one race, paired by round. Recorded: the ``es_profile_decomp.csv`` files that the variable CSV names. The verdict is
 that of ``make compare`` with fewer resamples, for speed. The CV is that of the rounds beside drift. Seeded, so each run
 prints the same; it takes about five minutes.
 """
 
 import csv
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+
+from cluster_metrics.wire.coverage import TYPE
 
 from ..report.noise import half_width
 from ..report.stats import (
@@ -30,7 +31,9 @@ from ..report.stats import (
     verdict,
     widened,
 )
-from ..report.text import percent, table
+from ..race.variables import variable
+from ..report.table import Column, Table, Words
+from ..report.text import percent
 
 TRIALS = 500
 RESAMPLES = 1000
@@ -162,11 +165,18 @@ def simulated(trials: int = TRIALS) -> str:
             longer, _ = two_races(race, MORE_ROUNDS, trials)
             scores = [shorter, floored, longer, bare, replicated(race, ROUNDS, REPLICATES, trials)]
             figures = [score.texts() for score in (*scores, one_race(cell, ROUNDS, trials))]
-            rows.append([noise.shape, percent(noise.between), percent(spread), *(t for pair in figures for t in pair)])
+            about = [noise.shape, percent(noise.between), percent(spread)]
+            rows.append(dict(enumerate([*about, *(text for pair in figures for text in pair)])))
     head = ["rounds", "between races", "CV of rounds", f"{ENOUGH} rounds: alarms", "found"]
     head += [f"{ROUNDS} rounds: alarms", "found", f"{MORE_ROUNDS} rounds: alarms", "found", "no floor: alarms", "found"]
     head += [f"{REPLICATES} races a side: alarms", "found", "within a race: alarms", "found"]
-    return table(head, rows)
+    return _table(head, rows)
+
+
+def _table(head: list[str], rows: list) -> str:
+    """The first column is of words."""
+    columns = [Words(0, head[0]), *(Column(i, text) for i, text in enumerate(head) if i)]  # type: ignore[arg-type]
+    return Table("statistics", columns, rows).markdown()
 
 
 def recorded(files: list[Path], trials: int = TRIALS) -> str:
@@ -182,9 +192,10 @@ def recorded(files: list[Path], trials: int = TRIALS) -> str:
                 mixed = rng.permutation(walls)
                 halves.add(ratio(mixed[:half], mixed[half : 2 * half], RESAMPLES), half)
                 drawn.add(ratio(rng.choice(walls, ROUNDS), rng.choice(walls, ROUNDS), RESAMPLES))
-            rows.append([file.parent.name[:8], cell, len(walls), percent(cv(walls)), *halves.texts(), *drawn.texts()])
-    head = ["race", "cell", "rounds", "CV", "halves: alarms", "found", f"{ROUNDS} drawn: alarms", "found"]
-    return table(head, rows)
+            about = [f"{file.parent.name[:8]} {cell}", len(walls), percent(cv(walls))]
+            rows.append(dict(enumerate([*about, *halves.texts(), *drawn.texts()])))
+    head = ["race and cell", "rounds", "CV", "halves: alarms", "found", f"{ROUNDS} drawn: alarms", "found"]
+    return _table(head, rows)
 
 
 def plan_of(file: Path) -> dict[str, Samples]:
@@ -192,14 +203,13 @@ def plan_of(file: Path) -> dict[str, Samples]:
     cells: dict[str, list[tuple[int, float]]] = {}
     with open(file, newline="") as f:
         for row in csv.DictReader(f):
-            if row["source"] == "plan":
-                cell = f"{row['variant']}-{row['transport']}"
-                cells.setdefault(cell, []).append((int(row["round"]), float(row["wall_ms"])))
+            if row["operation_type"] == TYPE:
+                cells.setdefault(row["operation"], []).append((int(row["round"]), float(row["wall_ms"])))
     return {cell: np.array([ms for _, ms in sorted(samples)]) for cell, samples in cells.items()}
 
 
 def main() -> None:
-    files = [Path(argument) for argument in sys.argv[1:]]
+    files = [Path(name) for name in variable("CSV").split()]
     print(recorded(files) if files else simulated())
 
 

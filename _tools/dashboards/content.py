@@ -1,5 +1,7 @@
 """The dashboards over Rally's metrics store."""
 
+from cluster_metrics.core.challenge import challenges
+
 from .panels import Dashboard, DataView, Layer, Metric, Panel, Terms, Time
 
 METRICS = DataView("cluster-metrics-rally-metrics", "Rally: samples", "rally-metrics-*", "@timestamp")
@@ -44,7 +46,15 @@ LONGEST = Metric("Longest", "max", "value", unit="ms")
 ACKNOWLEDGED = documents("Acknowledged", "meta.success-count")
 ERRORS = documents("Errors", "meta.error-count")
 
-BULKS = ("bulk", "ingest-bulk")
+BULKS = (
+    "bulk",
+    *dict.fromkeys(
+        kind
+        for record in challenges().values()
+        for kind, sample in record.samples.items()
+        if {"took", "success-count"} <= {key.name for key in sample.keys}
+    ),
+)
 """Operation types whose samples record ``took`` of one bulk request each; every one gets a panel of its own."""
 
 

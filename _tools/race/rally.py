@@ -23,22 +23,19 @@ import psutil
 from esrally.utils import opts
 from esrally.utils.process import find_all_other_rally_processes
 
-from cluster_metrics import parameters
-from cluster_metrics.corpora import name_of
+from cluster_metrics.core.challenge import Challenge, challenges
+from cluster_metrics.core.experiment import corpora_of
+from cluster_metrics.corpus.prepared import TRACK
 
 from ..report.race import reporting_of
+from .variables import RaceError
 
-TRACK = Path(__file__).resolve().parents[2]
 WORK = Path(os.environ.get("WORK") or TRACK / "_work").resolve()
 DOWNLOADS = TRACK / "_work" / "downloads"
 RALLY_HOME = WORK / "rally"
 INI = RALLY_HOME / ".rally" / "rally.ini"
 RALLY = Path(sys.executable).with_name("esrally")
 MARK = "CLUSTER_METRICS_RACE"
-
-
-class RaceError(Exception):
-    """Something that keeps a race from starting; the message is for the person at the terminal."""
 
 
 @dataclass(frozen=True)
@@ -158,23 +155,41 @@ def wait_for_rally_to_end(seconds: float = 15) -> list[psutil.Process]:
     return others
 
 
-def check_data_folder(challenge: str, track_params: str, test_mode: bool) -> None:
-    """The folder that a challenge's corpus is generated in.
+def check_disk(challenge: str, track_params: str, test_mode: bool, embedded: bool) -> None:
+    """The folder that a challenge's corpora are generated in, and the disk that the race needs.
 
-    :raises RaceError: when it cannot be written, or the disk has too little room for the files that are not there yet.
+    :param embedded: whether the target keeps its indices on this disk, too.
+    :raises RaceError: when the folder cannot be written, or the disk has too little room for what is not there yet.
     """
-    name = name_of(challenge)
-    folder = INI.parent / "benchmarks" / "data" / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as e:
-        raise RaceError(f"cannot write the corpus to [{folder}]: {e.strerror}") from None
-    parts = parameters.corpora_of(resolved(track_params), test_mode)[name].parts()
-    needed = sum(part.size for part in parts if not (folder / part.file).exists())
-    free = shutil.disk_usage(folder).free
+    record, values = challenges()[challenge], resolved(track_params)
+    data = INI.parent / "benchmarks" / "data"
+    missing = 0
+    for corpus in used_corpora(record, values, test_mode):
+        folder = data / corpus.name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+        except OSError as e:
+            raise RaceError(f"cannot write the corpus to [{folder}]: {e.strerror}") from None
+        roots = (TRACK, folder)
+        missing += sum(part.size for part in corpus.parts() if not any((root / part.file).exists() for root in roots))
+    needed = missing + (disk_bytes(record, values, test_mode) if embedded else 0)
+    free = shutil.disk_usage(data).free
     if needed > free:
-        raise RaceError(f"the corpus needs {needed:,} bytes in [{folder}], free are {free:,}")
+        what = "the corpus and its indices need" if embedded else "the corpus needs"
+        raise RaceError(f"{what} about {needed:,.0f} bytes in [{data}], free are {free:,}; race a smaller corpus")
+
+
+def used_corpora(record: Challenge, values: dict[str, Any], test_mode: bool = False) -> list[Any]:
+    """The corpora of a challenge that track parameters ask for."""
+    found = corpora_of(values, test_mode)
+    return [found[kind.name] for kind in record.corpora]  # type: ignore[attr-defined]
+
+
+def disk_bytes(record: Challenge, values: dict[str, Any], test_mode: bool = False) -> float:
+    """What bulk bodies and indices of a challenge take of disk at most, with its corpora."""
+    size = sum(part.size for corpus in used_corpora(record, values, test_mode) for part in corpus.parts())
+    return record.disk_factor * size
 
 
 def resolved(track_params: str) -> dict[str, Any]:
@@ -189,9 +204,8 @@ def check_track(challenge: str, track_params: str) -> None:
 
     :raises RaceError: with the line that says what is wrong.
     """
-    challenges = sorted(path.stem for path in (TRACK / "challenges").glob("*.json"))
-    if challenge not in challenges:
-        raise RaceError(f"CHALLENGE is [{challenge}], allowed is {' or '.join(challenges)}")
+    if challenge not in challenges():
+        raise RaceError(f"CHALLENGE is [{challenge}], allowed is {' or '.join(sorted(challenges()))}")
     command = esrally("info", f"--track-path={TRACK}", f"--challenge={challenge}", "--offline")
     if track_params:
         command.append(f"--track-params={track_params}")

@@ -1,64 +1,101 @@
-"""The samples of a race by cell and round, for all that holds cells against each other."""
+"""The samples of a race by configuration and unit of replication, for all that holds configurations together."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from .race import Race, ReportError, Sample
-from .stats import Samples
+from .stats import Estimate, Samples, median, paired_ratio
 
-Rounds = dict[int, Sample]
-"""The samples of a cell by round, in order."""
-COVERAGE = {"wall_ms": "wall time of a coverage, ms", "took_ms": "took of a coverage, summed over its searches, ms"}
-"""The figures of plans whose samples are coverages."""
+Figure = str | Callable[[Mapping[str, Any]], float]
+"""Of a sample: a key of its metadata, or what is made of them."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What of a challenge is compared between races, and judged for stability. Its report module offers it as ``PLAN``.
+class Cells:
+    """Samples by configuration and round; of several of the same the last counts.
 
-    The samples are one per cell and round; the sample's operation is the cell, its metadata have ``round`` and the
-    figures. That is all that ``make compare``, ``make aa`` and the section on stability need to know of a challenge.
+    Whatever holds configurations against each other does so within the rounds that all of them have.
 
-    :param kind: ``operation-type`` of these samples.
-    :param figures: what is compared, the less the better: the key of the metadata and what it is, with its unit. The
-        first is what ratios, verdicts, noise floors and the spread are about, so every sample has it, above 0; the
-        others are shown where samples have them.
-    :param base: the cell that the others of a race are held against.
-    :param rounds: the track parameter that says how many rounds it walks (default ``rounds``).
+    :param samples: of one kind.
+    :param unit: of replication; the samples' key for its number.
+    :param of: the configuration of a sample, by default its operation.
     """
 
-    kind: str
-    figures: Mapping[str, str]
-    base: str
-    rounds: str = "rounds"
+    def __init__(
+        self, samples: Iterable[Sample], unit: str = "round", of: Callable[[Sample], Any] = lambda sample: sample.cell
+    ):
+        self._found: dict[Hashable, dict[int, Sample]] = {}
+        for sample in samples:
+            self._found.setdefault(of(sample), {})[sample.meta[unit]] = sample
+        self._found = {name: dict(sorted(rounds.items())) for name, rounds in self._found.items()}
 
     @property
-    def judged(self) -> str:
-        """The key of the figure that is judged."""
-        return next(iter(self.figures))
+    def names(self) -> list[Any]:
+        """The configurations, in the order of their first samples."""
+        return list(self._found)
 
-    def cells(self, race: Race) -> dict[str, Rounds]:
-        """The samples of a race by cell, in order of name, then by round."""
-        found: dict[str, Rounds] = {}
-        for sample in race.of(self.kind):
-            found.setdefault(sample.cell, {})[sample.meta["round"]] = sample
-        return {cell: dict(sorted(rounds.items())) for cell, rounds in sorted(found.items())}
+    def has(self, *names: Hashable) -> bool:
+        """Whether all of them have some round in common."""
+        return all(name in self._found for name in names) and bool(self.rounds(*names))
+
+    def samples(self, name: Hashable) -> dict[int, Sample]:
+        """The samples of a configuration by round, in order."""
+        return self._found[name]
+
+    def rounds(self, *names: Hashable) -> list[int]:
+        """The rounds that all these configurations have."""
+        return sorted(set.intersection(*(set(self._found[name]) for name in names)))
+
+    def values(self, figure: Figure, *names: Hashable) -> list[Samples]:
+        """An array per configuration, aligned by round."""
+        return [np.array([_of(figure, self._found[name][number]) for number in self.rounds(*names)]) for name in names]
+
+    def matrix(self, figure: Figure, names: Sequence[Hashable]) -> Samples:
+        """A row per configuration and a column per round."""
+        return np.array(self.values(figure, *names))
+
+    def known(self, figure: str, name: Hashable) -> Samples:
+        """The values of a configuration in all rounds that have this key."""
+        return np.array([float(s.meta[figure]) for s in self._found[name].values() if figure in s.meta])
+
+    def one(self, figure: Figure, name: Hashable) -> Estimate:
+        """The median over rounds."""
+        return median(self.values(figure, name)[0])
+
+    def of(self, formula: Callable[..., Samples], figure: Figure, *names: Hashable) -> Estimate:
+        """The median over rounds of a formula of the configurations' values, each round by itself."""
+        return median(formula(*self.values(figure, *names)))
+
+    def ratio(self, figure: Figure, base: Hashable, name: Hashable) -> Estimate:
+        """The median over rounds of a figure over that of the base."""
+        return paired_ratio(*self.values(figure, base, name))
 
 
-def values(rounds: Rounds, key: str) -> Samples:
-    """One cell's metadata of that key in order of round; rounds that lack it are left out."""
-    return np.array([float(s.meta[key]) for s in rounds.values() if key in s.meta])
+def _of(figure: Figure, sample: Sample) -> float:
+    return float(sample.meta[figure] if isinstance(figure, str) else figure(sample.meta))
 
 
-def matrix(by_cell: Mapping[str, Rounds], cells: list[str], key: str) -> Samples:
-    """A row per cell and a column per round, of the rounds that all these cells have."""
-    common = sorted(set.intersection(*(set(by_cell[cell]) for cell in cells)))
-    return np.array([[float(by_cell[cell][r].meta[key]) for r in common] for cell in cells])
+def cells_of(race: Race, kind: str) -> Cells:
+    """The samples of a kind."""
+    return Cells(race.of(kind))
 
 
-def check_comparable(races: list[Race], least: int, plan: Plan) -> None:
+def compared_in(race: Race) -> Cells:
+    """What of a race is held against other races, see :class:`cluster_metrics.core.challenge.Compared`; configurations in
+    order of name.
+
+    The challenge's report may offer ``compared_in`` for figures that no sample has as such.
+    """
+    from .explained import report_of  # which imports reports, which import this module
+
+    own = getattr(report_of(race), "compared_in", None)
+    record = race.record.compared
+    samples = own(race) if own else sorted(race.of(record.sample), key=lambda s: s.cell)
+    return Cells(samples, record.unit)
+
+
+def check_comparable(races: list[Race], least: int) -> None:
     """Whether races can be held against each other.
 
     :param least: how many races it takes.
@@ -75,16 +112,16 @@ def check_comparable(races: list[Race], least: int, plan: Plan) -> None:
         if race.challenge != races[0].challenge:
             ran = f"ran challenge [{race.challenge}], race [{races[0].id}] ran [{races[0].challenge}]"
             raise ReportError(f"race [{race.id}] {ran}")
-        if not plan.cells(race):
+        if not compared_in(race).names:
             raise ReportError(f"race [{race.id}] has no rounds of a plan task, so there is nothing to compare")
-    cells = common_cells(races, plan)
+    cells = common_cells(races)
     if not cells:
-        raise ReportError("the races have no cell in common")
+        raise ReportError("the races have no configuration in common")
     for race in races:
-        if not matrix(plan.cells(race), cells, plan.judged).size:
-            raise ReportError(f"race [{race.id}] has no round in which all cells succeeded")
+        if not compared_in(race).has(*cells):
+            raise ReportError(f"race [{race.id}] has no round in which all configurations succeeded")
 
 
-def common_cells(races: list[Race], plan: Plan) -> list[str]:
-    """The cells that all these races have in some round, in order of name."""
-    return sorted(set.intersection(*(set(plan.cells(race)) for race in races)))
+def common_cells(races: list[Race]) -> list[str]:
+    """The configurations that all these races have in some round, in order of name."""
+    return sorted(set.intersection(*(set(compared_in(race).names) for race in races)))

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from cluster_metrics.core.challenge import Compared
+
 from . import plots
-from .cells import Plan, Rounds, check_comparable, common_cells, matrix, values
+from .cells import Cells, check_comparable, common_cells, compared_in
 from .noise import Floor, differences
 from .race import Race, ReportError
-from .section import Figure, Section, Sheet
+from .section import Figure, Section
 from .stats import (
-    ENOUGH,
     ENOUGH_RACES,
     THRESHOLD,
     Estimate,
@@ -28,7 +29,8 @@ from .stats import (
     verdict,
     widened,
 )
-from .text import interval, number, percent, setting, table
+from .table import Column, Table, Words, share
+from .text import interval, number, percent, setting
 
 LAYOUT = ("documents", "segments")
 VERSIONS = ("Elasticsearch", "JVM", "Rally", "track", "track revision")
@@ -44,12 +46,12 @@ class Side:
 
     :param name: short, of its own among the sides.
     :param races: one or more.
-    :param cells: samples of each race by cell and round.
+    :param cells: what of each race is compared.
     """
 
     name: str
     races: list[Race]
-    cells: list[dict[str, Rounds]]
+    cells: list[Cells]
 
     @property
     def pooled(self) -> bool:
@@ -72,14 +74,25 @@ class Comparison:
 
     :param sides: two or more; the first is what the others are held against.
     :param shared: the cells that all their races have.
-    :param plan: of their challenge.
     :param floor: noise between races of the first side's configuration, if it was measured.
     """
 
     sides: list[Side]
     shared: list[str]
-    plan: Plan
     floor: Floor | None
+
+    @property
+    def compared(self) -> Compared:
+        return self.races[0].record.compared
+
+    @property
+    def judged(self) -> str:
+        """The key of the figure that is judged."""
+        return self.compared.figures[0]
+
+    def figure(self, key: str) -> str:
+        """What a figure is, with its unit."""
+        return self.races[0].figure(key)
 
     @property
     def races(self) -> list[Race]:
@@ -91,7 +104,7 @@ class Comparison:
 
     def ratio(self, other: Side, cell: str) -> Estimate:
         """The judged figure of a cell, other / first side."""
-        found = [[values(by_cell[cell], self.plan.judged) for by_cell in side.cells] for side in (self.sides[0], other)]
+        found = [[cells.known(self.judged, cell) for cells in side.cells] for side in (self.sides[0], other)]
         if self.replicated(other):
             return race_ratio(*([math.log(np.median(v)) for v in of] for of in found))
         estimate = ratio(found[0][0], found[1][0])
@@ -99,7 +112,7 @@ class Comparison:
 
     def mean_ratio(self, other: Side) -> Estimate:
         """The geometric mean over the cells of :meth:`ratio`."""
-        found = [[self._together(by_cell) for by_cell in side.cells] for side in (self.sides[0], other)]
+        found = [[cells.matrix(self.judged, self.shared) for cells in side.cells] for side in (self.sides[0], other)]
         if self.replicated(other):
             return race_ratio(*([log_level(m) for m in of] for of in found))
         estimate = geometric_mean_ratio(found[0][0], found[1][0])
@@ -107,45 +120,39 @@ class Comparison:
         return estimate if overall is None else widened(estimate, overall)
 
     def verdict(self, other: Side, estimate: Estimate) -> Verdict:
-        return verdict(estimate, enough=ENOUGH_RACES if self.replicated(other) else ENOUGH)
-
-    def _together(self, by_cell: dict[str, Rounds]) -> Any:
-        return matrix(by_cell, self.shared, self.plan.judged)
+        return verdict(estimate, enough=ENOUGH_RACES if self.replicated(other) else self.compared.enough)
 
 
-def comparison(named: dict[str, list[Race]], floor: Floor | None, plan: Plan) -> Comparison:
+def comparison(named: dict[str, list[Race]], floor: Floor | None) -> Comparison:
     """Checks races and lines them up.
 
     :param named: one or more races for each name that the user gave; those of one name are replicates.
     :raises ReportError: when they cannot be compared; see :func:`.cells.check_comparable`.
     """
     races = [race for of in named.values() for race in of]
-    check_comparable(races, 2, plan)
+    check_comparable(races, 2)
     if len(named) < 2:
         raise ReportError(f"[{next(iter(named))}] names one side, it takes two or more")
     for name, of in named.items():
         if problems := [f"race [{race.id}]: {p}" for race in of[1:] for p in differences(of[0], race)]:
             raise ReportError(f"the races of [{name}] are no replicates: {problems[0]}")
     short = iter(short_ids([of[0] for of in named.values() if len(of) == 1]))
-    sides = [
-        Side(name if len(of) > 1 else next(short), of, [plan.cells(race) for race in of]) for name, of in named.items()
-    ]
-    return Comparison(sides, common_cells(races, plan), plan, floor)
+    sides = [Side(name if len(of) > 1 else next(short), of, list(map(compared_in, of))) for name, of in named.items()]
+    return Comparison(sides, common_cells(races), floor)
 
 
 def sections(found: Comparison) -> list[Section]:
     """The sections of a comparison."""
-    against = f"Against {found.sides[0].name}"
-    parts = {
-        "What differs": _differing(found),
-        "Warnings": "".join(f"- {line}\n" for line in warnings_of(found)),
-        against: _against_first(found),
-    }
-    for key, what in found.plan.figures.items():
-        parts[what[:1].upper() + what[1:]] = _medians(found, key)
-    parts["In common"] = _in_common(found)
-    figures = {against: [_figure(found)]}
-    return [Section(title, text, figures.get(title, [])) for title, text in parts.items() if text]
+    warnings = warnings_of(found)
+    parts = [Section("What differs", [_differing(found)])]
+    if warnings:
+        parts.append(Section("Warnings", ["".join(f"- {line}\n" for line in warnings)]))
+    parts.append(Section(f"Against {found.sides[0].name}", [*_against_first(found), _figure(found)]))
+    for key in found.compared.figures:
+        title = found.figure(key)
+        if blocks := _medians(found, key):
+            parts.append(Section(title[:1].upper() + title[1:], blocks))
+    return [*parts, Section("In common", [_in_common(found)])]
 
 
 def record(found: Comparison) -> dict[str, Any]:
@@ -155,28 +162,28 @@ def record(found: Comparison) -> dict[str, Any]:
     return {
         "sides": sides,
         "noise_floor": asdict(found.floor) if found.floor else None,
-        "figures": dict(found.plan.figures),
-        "rows": sheets(found)[0].rows,
+        "figures": {key: found.figure(key) for key in found.compared.figures},
+        "rows": sheet(found).rows,
     }
 
 
-def sheets(found: Comparison) -> list[Sheet]:
+def sheet(found: Comparison) -> Table:
     """The comparison as a CSV file."""
     rows = []
     for cell in found.shared:
-        for key in found.plan.figures:
+        for key in found.compared.figures:
             for side in found.sides:
                 judged: dict[str, Any] = {}
-                if key == found.plan.judged and side is not found.sides[0]:
+                if key == found.judged and side is not found.sides[0]:
                     of = found.ratio(side, cell)
                     judged = {"ratio": of.value, "ratio_low": known(of.low), "ratio_high": known(of.high)}
                     judged["verdict"] = found.verdict(side, of).value
-                for race, by_cell in zip(side.races, side.cells):
-                    if len(samples := values(by_cell[cell], key)):
+                for race, cells in zip(side.races, side.cells):
+                    if len(samples := cells.known(key, cell)):
                         one = median(samples)
                         figures = (cell, key, side.name, race.id, one.n, one.value, one.low, one.high, known(one.cv))
                         rows.append(dict(zip(COLUMNS, figures)) | judged)
-    return [Sheet("compare.csv", (*COLUMNS, "verdict"), rows)]
+    return Table("compare.csv", [Column(key, key) for key in (*COLUMNS, "verdict")], rows)
 
 
 def known(value: float) -> float | str:
@@ -255,7 +262,7 @@ def _each(race: Race, key: str) -> str | None:
 
 
 def _missing_cells(found: Comparison) -> list[str]:
-    every = {cell for side in found.sides for by_cell in side.cells for cell in by_cell}
+    every = {cell for side in found.sides for cells in side.cells for cell in cells.names}
     missing = sorted(every - set(found.shared))
     return [f"only some races have the cells {', '.join(missing)}, which are left out"] if missing else []
 
@@ -264,10 +271,13 @@ def _few(found: Comparison) -> list[str]:
     """Sides with too few rounds or races for a verdict."""
     lines, first = [], found.sides[0]
     for side in found.sides:
-        least = min(len(rounds) for rounds in side.cells[0].values())
-        if least < ENOUGH and not all(map(found.replicated, found.sides[1:] if side is first else [side])):
-            advice = f"race with {found.plan.rounds}:{ENOUGH}"
-            lines.append(f"race {side.races[0].id} has {least} rounds, a verdict takes {ENOUGH}: {advice}")
+        cells, enough = side.cells[0], found.compared.enough
+        least = min(len(cells.samples(name)) for name in cells.names)
+        if least < enough and not all(map(found.replicated, found.sides[1:] if side is first else [side])):
+            advice = f"race with {found.compared.parameter}:{enough}"
+            lines.append(
+                f"race {side.races[0].id} has {least} {found.compared.unit}s, a verdict takes {enough}: {advice}"
+            )
     for side in found.sides[1:]:
         if found.replicated(side) and (n := len(first.races) + len(side.races)) < ENOUGH_RACES:
             lines.append(f"{first.title} and {side.title} are {n} races together, a verdict takes {ENOUGH_RACES}")
@@ -283,46 +293,57 @@ def _in_common(found: Comparison) -> str:
     return "".join(f"- {line}\n" for line in lines)
 
 
-def _differing(found: Comparison) -> str:
+def _differing(found: Comparison) -> Table:
     known = [side.facts() for side in found.sides]
     keys = dict.fromkeys(k for f in known for k in f)
-    rows = [[k, *(f.get(k, "–") for f in known)] for k in keys if len({f.get(k) for f in known}) > 1]
-    rows.insert(0, ["race", *(", ".join(race.id for race in side.races) for side in found.sides)])
-    return table(["", *(side.title for side in found.sides)], rows)
+    differing = {k: [f.get(k, "–") for f in known] for k in keys if len({f.get(k) for f in known}) > 1}
+    facts = {"race": [", ".join(race.id for race in side.races) for side in found.sides]} | differing
+    rows = [{"fact": k} | dict(zip(map(_key, found.sides), of)) for k, of in facts.items()]
+    return Table("differences", [Words("fact", ""), *(Words(_key(s), s.title) for s in found.sides)], rows)
 
 
-def _medians(found: Comparison, key: str) -> str:
+def _key(side: Side) -> str:
+    """Of a side's column."""
+    return f"side {side.name}"
+
+
+def _medians(found: Comparison, key: str) -> list[str | Table]:
     rows = []
     for cell in found.shared:
-        sides = [[values(by_cell[cell], key) for by_cell in side.cells] for side in found.sides]
-        if all(len(samples) for of in sides for samples in of):
-            rows.append([cell, *(_level([float(np.median(s)) for s in of] if len(of) > 1 else of[0]) for of in sides)])
+        sides = {_key(side): [cells.known(key, cell) for cells in side.cells] for side in found.sides}
+        if all(len(samples) for of in sides.values() for samples in of):
+            levels = {k: [float(np.median(s)) for s in of] if len(of) > 1 else of[0] for k, of in sides.items()}
+            rows.append({"cell": cell} | {k: _level(of) for k, of in levels.items()})
     if not rows:
-        return ""
+        return []
+    unit = found.compared.unit
     races = "; of several races, the median over their medians (CV of these)"
-    text = f"Median over rounds (CV of the rounds){races if any(s.pooled for s in found.sides) else ''}.\n\n"
-    return text + table(["cell", *(side.title for side in found.sides)], rows)
+    text = f"Median over {unit}s (CV of the {unit}s){races if any(s.pooled for s in found.sides) else ''}."
+    columns = [Words("cell", "cell"), *(Column(_key(s), s.title) for s in found.sides)]
+    return [text, Table(f"medians {key}", columns, rows)]
 
 
 def _level(samples: Any) -> str:
     return f"{number(float(np.median(samples)))} ({percent(cv(np.asarray(samples)))})"
 
 
-def _against_first(found: Comparison) -> str:
+def _against_first(found: Comparison) -> list[str | Table]:
     floor, others = found.floor, found.sides[1:]
     bare = not all(map(found.replicated, others))
     widths = {cell: floor.cells[cell] for cell in found.shared if cell in floor.cells} if floor else {}
     if floor and (overall := floor.of(found.shared)) is not None:
         widths["geometric mean"] = overall
 
-    def row(name: str, estimates: list[Estimate]) -> list[str]:
-        width = [percent(math.expm1(widths[name])) if name in widths else "–"] if bare else []
-        return [name, *width, *(_judged(found, side, e) for side, e in zip(others, estimates))]
+    def row(name: str, estimates: list[Estimate]) -> dict[str, Any]:
+        width = {"floor": math.expm1(widths[name])} if name in widths else {}
+        judged = {_key(side): _judged(found, side, e) for side, e in zip(others, estimates)}
+        return {"cell": name} | width | judged
 
     rows = [row(cell, [found.ratio(side, cell) for side in others]) for cell in found.shared]
     rows.append(row("geometric mean", [found.mean_ratio(side) for side in others]))
-    head = ["cell", *(["noise floor"] if bare else []), *(side.title for side in others)]
-    return _method(found, bare) + table(head, rows)
+    columns: list[Column] = [Words("cell", "cell"), *([share("floor", "noise floor")] if bare else [])]
+    columns += [Words(_key(side), side.title) for side in others]
+    return [_method(found, bare), Table("ratios", columns, rows)]
 
 
 def _judged(found: Comparison, side: Side, estimate: Estimate) -> str:
@@ -331,7 +352,7 @@ def _judged(found: Comparison, side: Side, estimate: Estimate) -> str:
 
 def _judged_figure(found: Comparison) -> str:
     """What is judged, without its unit."""
-    return found.plan.figures[found.plan.judged].rsplit(", ", 1)[0]
+    return found.figure(found.judged).rsplit(", ", 1)[0]
 
 
 def _figure(found: Comparison) -> Figure:
@@ -365,5 +386,5 @@ def _method(found: Comparison, bare: bool) -> str:
         alarms = "more often than in one case in 20, since no noise floor is known"
     return (
         f"{text}A cell improved or regressed when both bounds lie beyond {percent(THRESHOLD)}. A cell of equal races "
-        f"is called different {alarms}; with {ratios} ratios here, mistrust a lone one.\n\n"
+        f"is called different {alarms}; with {ratios} ratios here, mistrust a lone one."
     )

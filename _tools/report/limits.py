@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from cluster_metrics.core.limits import counted
+
 from .race import Race
 from .section import Section
 from .text import count
@@ -12,33 +14,10 @@ FEW_ROUNDS = 10
 
 def section(race: Race) -> Section:
     """The last section of every report, a line for each limit; what the race has not recorded is left out."""
-    of_questions = [] if race.challenge.startswith(("ingest", "capacity")) else [*_shards(race), *_warmth(race)]
-    lines = [*of_questions, *_machine(race), *_replication(race), *_corpus(race)]
-    return Section("Limits", "".join(f"- {line}\n" for line in lines))
-
-
-def _shards(race: Race) -> Iterator[str]:
-    shards, segments = race.parameters.get("number_of_shards"), race.index.get("segments")
-    if shards == 1:
-        yield "One primary shard: the race does not show what it costs or gains to spread a search over shards."
-    elif shards:
-        yield f"{shards} primary shards on {count(len(race.target), 'node')}: other numbers of either may differ."
-    if segments and race.parameters.get("force_merge_max_num_segments"):
-        yield f"The index was force-merged and has {count(segments, 'segment')}; one still written to has more."
-    elif segments:
-        yield f"The index has {count(segments, 'segment')}, as the load left them; the next load may leave others."
-
-
-def _warmth(race: Race) -> Iterator[str]:
-    if race.of("ingest-bulk"):
-        yield "Nothing is warmed up: the first load meets a new index, and after a start code that is not compiled yet."
-        return
-    warmups = race.parameters.get("warmup_iterations")
-    if warmups:
-        text = f"Warm caches: {count(warmups, 'coverage')} of each cell ran uncounted before it was measured."
-        yield f"{text} The first queries after a restart, or on data that is not in memory, take longer."
-    elif warmups == 0:
-        yield "No warm-up: the first samples hold the costs of empty caches and of code that is not compiled yet."
+    facts = race.parameters | {"index": race.index, "nodes": len(race.target)}
+    own = [limit(facts) for limit in race.record.limits]
+    lines = [*filter(None, own), *_machine(race), *_replication(race)]
+    return Section("Limits", ["".join(f"- {line}\n" for line in lines)])
 
 
 def _machine(race: Race) -> Iterator[str]:
@@ -47,7 +26,7 @@ def _machine(race: Race) -> Iterator[str]:
         heaps = ", ".join(f"{heap:,} MB" for heap in sorted({node["heap_mb"] for node in race.target}))
         each = " each" if nodes > 1 else ""
         yield (
-            f"{count(nodes, 'node')} with {count(cores, 'core')} in all and a heap of {heaps}{each}: "
+            f"{counted(nodes, 'node')} with {count(cores, 'core')} in all and a heap of {heaps}{each}: "
             "more cores give concurrent requests more room, fewer give them less."
         )
     if race.local:
@@ -64,22 +43,14 @@ def _machine(race: Race) -> Iterator[str]:
 
 
 def _replication(race: Race) -> Iterator[str]:
-    rounds = len({sample.meta["round"] for sample in race.samples if "round" in sample.meta})
-    if rounds:
-        few = f" With fewer than {FEW_ROUNDS} rounds they are too narrow, too." if rounds < FEW_ROUNDS else ""
+    unit = race.record.compared.unit
+    units = len({sample.meta[unit] for sample in race.samples if unit in sample.meta})
+    if units:
+        few = f" With fewer than {FEW_ROUNDS} {unit}s they are too narrow, too." if units < FEW_ROUNDS else ""
         yield (
-            f"Intervals come from {count(rounds, 'round')} of one race: they do not hold what differs from race to "
-            f"race.{few}"
+            f"Intervals come from {units:,} {unit}{'' if units == 1 else 's'} of one race: they do not hold what "
+            f"differs from race to race.{few}"
         )
     if race.samples:
         minutes = (max(s.at for s in race.samples) - min(s.at for s in race.samples)) / 60_000
         yield f"The samples were taken within {minutes:.1f} minutes; slower changes of the machine are not seen."
-
-
-def _corpus(race: Race) -> Iterator[str]:
-    if race.index:
-        size = race.index["store_bytes"] / 1e6
-        yield (
-            f"The corpus is generated, {race.index['docs']:,} documents in {size:,.0f} MB: real metrics compress and "
-            "spread otherwise, and an index larger than memory behaves otherwise."
-        )

@@ -10,20 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
-from .cells import Plan, check_comparable, common_cells, matrix, values
+from cluster_metrics.core.challenge import parameters
+
+from .cells import check_comparable, common_cells, compared_in
 from .race import Race, ReportError
 from .section import Section
-from .stats import Verdict, log_error, log_level, log_level_error, median, ratio, t_quantile, verdict, widened
-from .text import number, percent, table
+from .stats import Verdict, log_error, log_level, log_level_error, median, ratio, verdict, widened
+from .table import Column, Table, Words, share
 
 LEAST_RACES = 3
-FREE = {
-    *("passes", "rounds", "warmup_iterations", "variants", "transports", "configurations"),
-    *("max_error_permille", "delete_foreign_index"),
-}
-"""Parameters that may differ between the races and the A/A races: they change which cells run, how often, and what is
-said of them."""
 
 
 @dataclass(frozen=True)
@@ -67,25 +64,24 @@ def half_width(levels: Sequence[float], errors: Sequence[float]) -> float:
     :param errors: its standard error, from the rounds of that race.
     """
     between = float(np.var(levels, ddof=1) - np.mean(np.square(errors)))
-    return t_quantile(len(levels) - 1) * math.sqrt(2 * max(0.0, between))
+    return float(stats.t.ppf(0.975, len(levels) - 1)) * math.sqrt(2 * max(0.0, between))
 
 
-def measure(races: list[Race], plan: Plan) -> Floor:
+def measure(races: list[Race]) -> Floor:
     """The noise floor from races of one configuration.
 
-    :param plan: of their challenge.
     :raises ReportError: with fewer than 3 races, or races that are not of one configuration.
     """
-    check_comparable(races, LEAST_RACES, plan)
+    check_comparable(races, LEAST_RACES)
     for race in races[1:]:
         if problems := differences(races[0], race):
             raise ReportError(f"race [{race.id}] is of another configuration than [{races[0].id}]: {problems[0]}")
-    rounds, cells = [plan.cells(race) for race in races], common_cells(races, plan)
+    judged, found, names = races[0].record.compared.figures[0], list(map(compared_in, races)), common_cells(races)
     floors = {}
-    for cell in cells:
-        found = [values(by_cell[cell], plan.judged) for by_cell in rounds]
-        floors[cell] = half_width([math.log(np.median(v)) for v in found], [log_error(v) for v in found])
-    together = [matrix(by_cell, cells, plan.judged) for by_cell in rounds]
+    for name in names:
+        samples = [cells.known(judged, name) for cells in found]
+        floors[name] = half_width([math.log(np.median(v)) for v in samples], [log_error(v) for v in samples])
+    together = [cells.matrix(judged, names) for cells in found]
     return Floor(
         races[0].challenge,
         [race.id for race in races],
@@ -126,36 +122,42 @@ def fitting(floors: list[Floor], race: Race) -> Floor | None:
     return next((floor for floor in floors if _configuration(floor) == wanted), None)
 
 
-def sections(races: list[Race], floor: Floor, plan: Plan) -> list[Section]:
+def sections(races: list[Race], floor: Floor) -> list[Section]:
     """What the A/A races showed: per cell the spread of their medians, the floor, and the verdicts on all pairs."""
-    rounds = [plan.cells(race) for race in races]
-    rows = []
-    for cell in floor.cells:
-        found = [values(by_cell[cell], plan.judged) for by_cell in rounds]
+    judged, enough = races[0].record.compared.figures[0], races[0].record.compared.enough
+
+    def different(pairs: list) -> str:
+        told = [verdict(pair, enough=enough) in (Verdict.IMPROVED, Verdict.REGRESSED) for pair in pairs]
+        return f"{sum(told)} of {len(told)}"
+
+    rows: list[dict[str, Any]] = []
+    for name in floor.cells:
+        found = [compared_in(race).known(judged, name) for race in races]
         medians = [median(v) for v in found]
         pairs = [ratio(a, b) for i, a in enumerate(found) for b in found[i + 1 :]]
         rows.append(
-            [cell, number(min(m.value for m in medians)), number(max(m.value for m in medians))]
-            + [percent(float(np.median([m.cv for m in medians]))), percent(math.expm1(floor.cells[cell]))]
-            + [f"{sum(map(_differs, of))} of {len(pairs)}" for of in (pairs, _widen(pairs, floor.cells[cell]))]
+            {
+                "cell": name,
+                "least": min(m.value for m in medians),
+                "greatest": max(m.value for m in medians),
+                "cv": float(np.median([m.cv for m in medians])),
+                "floor": math.expm1(floor.cells[name]),
+                "different": different(pairs),
+                "different_floored": different([widened(pair, floor.cells[name]) for pair in pairs]),
+            }
         )
-    rows.append(["geometric mean", "", "", "", percent(math.expm1(floor.all_cells)), "", ""])
-    head = [
-        "cell",
-        "least median",
-        "greatest",
-        "CV of rounds",
-        "noise floor",
-        "pairs called different",
-        "with floor",
-    ]
+    rows.append({"cell": "geometric mean", "floor": math.expm1(floor.all_cells)})
+    unit = races[0].record.compared.unit
+    columns = [Words("cell", "cell"), Column("least", "least median"), Column("greatest", "greatest")]
+    columns += [share("cv", f"CV of {unit}s"), share("floor", "noise floor")]
+    columns += [Column("different", "pairs called different"), Column("different_floored", "with floor")]
     text = (
-        f"{len(races)} races of one configuration; {plan.figures[plan.judged]}. The noise floor is half of the 95 % "
+        f"{len(races)} races of one configuration; {races[0].figure(judged)}. The noise floor is half of the 95 % "
         "interval of what two races differ by beside what their rounds show; a comparison widens its intervals by "
         "it. It is 0 where the rounds explain all. The last column uses the races that the floor comes from, so it "
-        "flatters.\n\n"
+        "flatters."
     )
-    return [Section("Noise between races", text + table(head, rows))]
+    return [Section("Noise between races", [text, Table("noise", columns, rows)])]
 
 
 def differences(one: Race, other: Race) -> list[str]:
@@ -171,16 +173,9 @@ def differences(one: Race, other: Race) -> list[str]:
     return found
 
 
-def _widen(pairs: list, floor: float) -> list:
-    return [widened(pair, floor) for pair in pairs]
-
-
-def _differs(pair: Any) -> bool:
-    return verdict(pair) in (Verdict.IMPROVED, Verdict.REGRESSED)
-
-
 def _configuration(of: Race | Floor) -> tuple[Any, ...]:
     """What has to be equal for a floor to speak of a race; names of nodes do not matter."""
     nodes = [json.dumps({k: v for k, v in node.items() if k != "node"}, sort_keys=True) for node in of.target]
-    fixed = {k: v for k, v in of.parameters.items() if k not in FREE}
+    selecting = {parameter.name for parameter in parameters().values() if parameter.selects}
+    fixed = {k: v for k, v in of.parameters.items() if k not in selecting}
     return of.challenge, sorted(nodes), json.dumps(fixed, sort_keys=True)

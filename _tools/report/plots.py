@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from .scatter import size
 from .stats import Estimate
-from .svg import FONT, INK, MARKERS, NARROW, PALETTE, Box, axes, draw, scale
+from .svg import FONT, INK, NARROW, PALETTE, Box, axes, draw, look, scale
 from .text import number, percent
 
 LINE = 1.5 * FONT
@@ -48,12 +48,12 @@ class Fall:
     now: Estimate
 
 
-def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str, mark: float | None = None) -> str:
+def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str, marked: float | None = None) -> str:
     """Medians with their 95 % intervals, a line for each name and series.
 
     :param estimates: by name, then by series, both in order of appearance.
     :param label: of the axis, with its unit.
-    :param mark: a value that a line marks, such as the ratio 1.
+    :param marked: a value that a line marks, such as the ratio 1.
     """
     series = list(dict.fromkeys(chain.from_iterable(estimates.values())))
     lines = [(name, one) for name, of in estimates.items() for one in series if one in of]
@@ -67,13 +67,13 @@ def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str, mark: flo
         ax = axes(canvas, box)
         _across(ax, values, label)
         ax.set_ylim(height, 0)
-        if mark is not None:
-            ax.axvline(mark, color=INK, linewidth=1, linestyle="--")
+        if marked is not None:
+            ax.axvline(marked, color=INK, linewidth=1, linestyle="--")
         for (name, one), top in zip(lines, tops):
-            found, look = estimates[name][one], series.index(one) % len(PALETTE)
+            found, (colour, mark) = estimates[name][one], look(series.index(one))
             y = top + LINE / 2
-            ax.plot([found.low, found.high], [y, y], color=PALETTE[look], linewidth=3, solid_capstyle="butt")
-            ax.plot(found.value, y, MARKERS[look], color=PALETTE[look], markersize=7)
+            ax.plot([found.low, found.high], [y, y], color=colour, linewidth=3, solid_capstyle="butt")
+            ax.plot(found.value, y, mark, color=colour, markersize=7)
             ax.annotate(
                 number(found.value),
                 (max(found.high, found.value), y),
@@ -160,8 +160,8 @@ def waterfall(bars: Sequence[Fall], label: str) -> str:
         for i, bar in enumerate(bars):
             y, value = (i + 0.5) * LINE, bar.now.value
             left, right = sorted((bar.before or 0, value))
-            look = PALETTE[2] if bar.before is None else PALETTE[0] if value <= bar.before else PALETTE[1]
-            ax.barh(y, right - left, 0.55 * LINE, left, color=look)
+            colour = PALETTE[2] if bar.before is None else PALETTE[0] if value <= bar.before else PALETTE[1]
+            ax.barh(y, right - left, 0.55 * LINE, left, color=colour)
             ax.plot([bar.now.low, bar.now.high], [y, y], color=INK, linewidth=2, solid_capstyle="butt")
             text = number(value) + ("" if bar.before is None or value <= bar.before else " ↑")
             ax.annotate(text, (max(right, bar.now.high), y), (6, 0), textcoords="offset points", va="center_baseline")
@@ -183,8 +183,8 @@ def lines(curves: Mapping[str, Sequence[tuple[float, Estimate]]], across: str, u
 
     def paint(canvas: Canvas) -> None:
         ax = axes(canvas, Box(left, top, NARROW - left - 12, height))
-        for look, points in enumerate(curves.values()):
-            colour, mark = PALETTE[look % len(PALETTE)], MARKERS[look % len(MARKERS)]
+        for number_of, points in enumerate(curves.values()):
+            colour, mark = look(number_of)
             points = sorted(points, key=lambda point: point[0])
             ax.plot(*zip(*((x, e.value) for x, e in points)), mark + "-", color=colour, markersize=5, linewidth=1)
             for x, e in points:
@@ -282,8 +282,8 @@ def legend_columns(names: Sequence[str], left: float) -> tuple[int, float]:
 def legend(canvas: Canvas, names: Sequence[str], left: float) -> None:
     """Marks and names at the top of the figure."""
     marks = [
-        Line2D([], [], color=PALETTE[i % len(PALETTE)], marker=MARKERS[i % len(MARKERS)], linestyle="", markersize=8)
-        for i in range(len(names))
+        Line2D([], [], color=colour, marker=mark, linestyle="", markersize=8)
+        for colour, mark in map(look, range(len(names)))
     ]
     width, height = (72 * inches for inches in canvas.get_size_inches())
     canvas.legend(

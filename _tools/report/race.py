@@ -13,40 +13,9 @@ from typing import Any
 import elasticsearch
 from elasticsearch import helpers
 
-from cluster_metrics.index import CHECKS
+from cluster_metrics.core.challenge import SCHEMA, Challenge, challenges
+from cluster_metrics.core.index import CHECKS
 
-BULK = "ingest-bulk"
-"""Operation type of bulk requests, of whose documents some may be taken when others are not."""
-KINDS = (
-    "query-cell",
-    "query-plan",
-    "coverage",
-    "query-profile",
-    "profiled-coverage",
-    "profiled-call",
-    "build-layouts",
-    "frontier",
-    "frontier-coverage",
-    "frontier-cpu",
-    "esql-stored-fields",
-    "esql-query",
-    "esql-profiled",
-    "ingest-decomp",
-    "ingest-cell",
-    "sketch-ingest",
-    "ingested-rows",
-    "sketch-questions",
-    "ingest-begin",
-    BULK,
-    "ingest-epoch",
-    "ingest-formats",
-    "encode-documents",
-    "capacity-prepare",
-    "capacity-index",
-    "capacity-query",
-    "capacity-monitor",
-)
-"""Operation types whose samples are read."""
 MOST_RACES = 1000
 """Most races that a tag stands for; of more, the newest are taken."""
 
@@ -59,7 +28,7 @@ class ReportError(Exception):
 class Sample:
     """One ``service_time`` document of a custom operation of this track.
 
-    :param kind: its ``operation-type``: ``query-cell`` for a headline cell, ``coverage`` for a cell of the plan.
+    :param kind: its ``operation-type``.
     :param at: when it started, in ms since the epoch.
     :param cell: its ``operation``.
     :param value: service time in ms.
@@ -94,7 +63,7 @@ class Race:
 
     :param document: its document in ``rally-races-*``.
     :param samples: its normal samples in order of time; failed ones left out, but for bulk requests.
-    :param failed: samples that failed, by cell.
+    :param failed: samples that failed, by operation.
     :param parameters: the track parameters as resolved.
     :param target: version, JVM, cores and heap of each node of the target.
     :param index: documents, segments and store size of the index.
@@ -119,9 +88,26 @@ class Race:
     def challenge(self) -> str:
         return self.document["challenge"]
 
+    @property
+    def record(self) -> Challenge:
+        """The record of its challenge.
+
+        :raises ReportError: when the track has no such challenge.
+        """
+        if found := challenges().get(self.challenge):
+            return found
+        raise ReportError(f"race [{self.id}] ran challenge [{self.challenge}], which is none of this track's")
+
     def of(self, kind: str) -> list[Sample]:
         """The samples of a kind."""
         return [s for s in self.samples if s.kind == kind]
+
+    def figure(self, key: str) -> str:
+        """What a key of the samples that are compared means, with its unit."""
+        compared = self.record.compared
+        keys = (*compared.derived, *self.record.samples[compared.sample].keys)
+        found = next(k for k in keys if k.name == key)
+        return f"{found.text}, {found.unit}" if found.unit else found.text
 
     def shares(self) -> dict[str, float]:
         """The CPU share of each node of the target that is held to one, in cores."""
@@ -232,12 +218,13 @@ def load_all(store: elasticsearch.Elasticsearch, name: str, challenge: str = "")
 def _read(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
     """Reads the samples of a race, and none of an earlier one that was given the same id."""
     own = [{"term": {key: document[key]}} for key in ("race-id", "race-timestamp")]
+    kinds = Race(document, [], {}).record.samples
     with _asking():
         filters = [
             *own,
             {"term": {"name": "service_time"}},
             {"term": {"sample-type": "normal"}},
-            {"terms": {"operation-type": [*CHECKS, *KINDS]}},
+            {"terms": {"operation-type": list(kinds)}},
         ]
         query = {"query": {"bool": {"filter": filters}}}
         hits = [h["_source"] for h in helpers.scan(store, index="rally-metrics-*", query=query)]
@@ -247,6 +234,11 @@ def _read(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
     if not hits:
         raise ReportError(f"race [{document['race-id']}] has no samples of this track, or was not finished")
     check: dict[str, Any] = next((hit["meta"] for hit in hits if hit["operation-type"] in CHECKS), {})
+    if (schema := check.get("schema", SCHEMA)) > SCHEMA:
+        raise ReportError(
+            f"race [{document['race-id']}] has samples of version {schema}, this track reads up to {SCHEMA}; report it "
+            "with the version of the track that raced it"
+        )
     samples: list[Sample] = []
     failed: dict[str, int] = {}
     for hit in sorted(hits, key=lambda h: h["@timestamp"]):
@@ -255,7 +247,7 @@ def _read(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
             continue
         if not hit["meta"]["success"]:
             failed[cell] = failed.get(cell, 0) + 1
-        if hit["meta"]["success"] or kind == BULK and "success-count" in hit["meta"]:
+        if hit["meta"]["success"] or kinds[kind].partly and "success-count" in hit["meta"]:
             samples.append(Sample(kind, hit["@timestamp"], cell, hit["value"], hit["meta"]))
     return Race(
         document,

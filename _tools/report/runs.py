@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from .cells import Rounds
+from .cells import Cells
 from .race import Sample
 from .timelines import Span, Trace
 
@@ -44,15 +44,16 @@ def timeline(
     return traces, list(spans.values())
 
 
-def by_round(cells: Mapping[str, Rounds], key: str) -> tuple[list[Trace], list[Span]]:
+def by_round(cells: Cells, shown: Mapping[str, str], key: str) -> tuple[list[Trace], list[Span]]:
     """Lays the rounds of a plan out, all cells in one panel.
 
-    :param cells: samples by name of the series and round.
+    :param shown: configurations, each with the name of its series.
     :param key: of the metadata to show.
     :return: a trace for each cell, and the rounds as one span of the axis.
     """
-    numbers = sorted({number for rounds in cells.values() for number in rounds})
-    traces = [Trace("", name, [[(n, float(s.meta[key])) for n, s in rounds.items()]]) for name, rounds in cells.items()]
+    found = {series: cells.samples(name) for name, series in shown.items()}
+    numbers = sorted({number for rounds in found.values() for number in rounds})
+    traces = [Trace("", name, [[(n, float(s.meta[key])) for n, s in rounds.items()]]) for name, rounds in found.items()]
     return traces, [Span(f"rounds {numbers[0]} to {numbers[-1]}", numbers[0], numbers[-1])]
 
 

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from . import timelines
 from .race import Race
 from .section import Figure, Section
-from .text import number, percent, table
+from .table import Column, Table, Words, share
+from .text import number, percent
 
 CAPTION = "When each task was at work: filled where it was measured, outlined for warm-up."
 
@@ -20,21 +21,22 @@ def sections(race: Race) -> list[Section]:
     for task in dict.fromkeys(s.task for s in race.schedule):
         own = [s for s in race.schedule if s.task == task]
         ran = covered((s.start, s.end) for s in own)
-        counts = (f"{sum(s.requests for s in own if s.warmup is w):,}" for w in (False, True))
-        rows.append([task, number((own[0].start - first) / 1000), number(ran / 1000), percent(ran / whole), *counts])
+        requests, warmup = (sum(s.requests for s in own if s.warmup is w) for w in (False, True))
+        rows.append(
+            {"task": task, "began_s": (own[0].start - first) / 1000, "ran_s": ran / 1000, "share": ran / whole}
+            | {"requests": requests, "warmup": warmup}
+        )
         bars += [timelines.Bar(task, (s.start - first) / 1000, (s.end - first) / 1000, not s.warmup) for s in own]
     idle = whole - covered((s.start, s.end) for s in race.schedule)
-    text = table(["task", "began after s", "ran s", "share", "requests", "warm-up requests"], rows)
-    text += (
-        f"\nOf {number(whole / 1000)} s from the first request to the end of the last, no task was at work for "
+    columns = [Words("task", "task"), Column("began_s", "began after", "s"), Column("ran_s", "ran", "s")]
+    columns += [share("share", "share"), Column("requests", "requests"), Column("warmup", "warm-up requests")]
+    text = (
+        f"Of {number(whole / 1000)} s from the first request to the end of the last, no task was at work for "
         f"{number(idle / 1000)} s ({percent(idle / whole)}): Rally's pauses between tasks. What a runner does besides "
-        "its requests counts as work.\n"
+        "its requests counts as work."
     )
-    return [
-        Section(
-            "All tasks on one time line", text, [Figure(timelines.bars(bars, "s after the first request"), CAPTION)]
-        )
-    ]
+    figure = Figure(timelines.bars(bars, "s after the first request"), CAPTION)
+    return [Section("All tasks on one time line", [Table("tasks", columns, rows), text, figure])]
 
 
 def covered(spans: Iterable[tuple[float, float]]) -> float:

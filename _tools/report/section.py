@@ -1,8 +1,10 @@
 """What a report is made of; the pages are rendered from it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
+
+from .table import Table
 
 
 @dataclass(frozen=True)
@@ -22,24 +24,26 @@ class Section:
     """A part of a report.
 
     :param title: of the section.
-    :param text: Markdown, without the title.
-    :param figures: plots that stand below the text.
+    :param blocks: what it consists of, in order: Markdown, tables and figures.
     """
 
     title: str
-    text: str
-    figures: Sequence[Figure] = ()
+    blocks: Sequence[str | Table | Figure]
 
+    @property
+    def text(self) -> str:
+        """Its Markdown, without title and figures."""
+        blocks = [b if isinstance(b, str) else b.markdown() for b in self.blocks if not isinstance(b, Figure)]
+        return "\n".join(f"{block.rstrip()}\n" for block in blocks)
 
-@dataclass(frozen=True)
-class Sheet:
-    """A CSV file of samples.
+    @property
+    def figures(self) -> list[Figure]:
+        return [block for block in self.blocks if isinstance(block, Figure)]
 
-    :param name: of the file.
-    :param columns: its columns, in order.
-    :param rows: one mapping per row; columns that it lacks stay empty.
-    """
+    @property
+    def tables(self) -> list[Table]:
+        return [block for block in self.blocks if isinstance(block, Table)]
 
-    name: str
-    columns: Sequence[str]
-    rows: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    def record(self) -> dict[str, Any]:
+        """The section as it goes into ``report.json``."""
+        return {"title": self.title, "tables": [table.record() for table in self.tables]}

@@ -4,10 +4,12 @@ import math
 
 import numpy as np
 
-from .cells import Plan, Rounds, matrix, values
+from .cells import Cells, compared_in
 from .race import Race
-from .stats import ENOUGH, Samples, cv, drift, outliers, ratio
-from .text import interval, number, percent, table
+from .section import Figure, Section
+from .stats import Samples, cv, drift, outliers
+from .table import Column, Table, Words, share
+from .text import percent
 
 STEADY_CV = 0.05
 """CV up to which 20 rounds find a slow-down of 10 % in 95 of 100 cases, within a race or between races that differ by
@@ -16,128 +18,115 @@ MOST_ROUNDS = 200
 """Most rounds that a warning advises."""
 DRIFT_LEVEL = 0.05
 """A drift over rounds is reported when its p is below this: in one steady race of 20."""
-DRIFT_BOUND = 0.05
-"""Greatest difference of the production cell between first and last pass that passes the drift check."""
-SEED_DRIFT = 0.021
-"""Seed 000, section 2: the production query in its run against an earlier one."""
 MOST_NAMED = 6
 """Most cells that a warning names."""
 CLIENT_BOUND = 0.2
 """Share of the wall time that the client may use itself."""
 
 
-def text(race: Race, plan: Plan) -> str:
-    """Warnings, the drift check and a table of the spread by cell, as Markdown; empty for a race without a plan."""
-    rounds = plan.cells(race)
-    if not rounds:
-        return ""
-    checks = [drift_of_rounds(rounds, plan), drift_check(race, plan.base)]
+Check = tuple[str, bool]
+"""What a check found, empty if it could not be made; and whether that is a warning."""
+
+
+def sections(race: Race, *figures: Figure, check: Check = ("", False)) -> list[Section]:
+    """Warnings, checks and a table of the spread by configuration; none for a race without rounds.
+
+    :param figures: that stand below.
+    :param check: a further one of the challenge's own.
+    """
+    cells = compared_in(race)
+    if not cells.names:
+        return []
+    checks = [drift_of_rounds(race, cells), check]
     drifting = checks[0][1]
-    warnings = [*_few(rounds, plan), *_noisy(rounds, plan, drifting), *_outlying(rounds, plan), *_client(race)]
+    warnings = [*_few(race, cells), *_noisy(race, cells, drifting), *_outlying(race, cells), *_client(race)]
     warnings += [found for found, drifted in checks if drifted]
     lines = [f"- **Warning:** {line}\n" for line in warnings] or ["- No warnings.\n"]
     lines += [f"- {found}\n" for found, drifted in checks if found and not drifted]
-    return "".join(lines) + "\n" + _spread(rounds, plan)
+    return [Section("How far to trust this", ["".join(lines), *_spread(race, cells), *figures])]
 
 
-def drift_check(race: Race, production: str) -> tuple[str, bool]:
-    """Holds the production query of the first pass against that of the last, as seed 000 did with two runs.
-
-    :param production: the headline cell of the production query.
-
-    :return: what it found, empty without two passes of that cell; and whether that is over the bound.
-    """
-    passes: dict[int, list[float]] = {}
-    for sample in race.of("query-cell"):
-        if sample.cell == production and "pass" in sample.meta:
-            passes.setdefault(sample.meta["pass"], []).append(float(sample.meta["wall_ms"]))
-    if len(passes) < 2:
-        return "", False
-    first, last = np.array(passes[min(passes)]), np.array(passes[max(passes)])
-    found = ratio(first, last)
-    found_text = (
-        f"drift check: {production} took {number(float(np.median(last)))} ms in the last pass, "
-        f"{number(float(np.median(first)))} ms in the first: {_signed(found.value - 1)}, ratio {found.value:.3f} "
-        f"{interval(found, lambda x: f'{x:.3f}')} of {found.n} samples a pass; the bound is "
-        f"±{percent(DRIFT_BOUND)}, seed 000 had {percent(SEED_DRIFT)}"
-    )
-    drifted = abs(found.value - 1) > DRIFT_BOUND
-    return found_text + ("; raise warmup_iterations, and compare within the plan alone" if drifted else ""), drifted
+def rounds_needed(spread: float, enough: int) -> int:
+    """Rounds at which a race of this CV knows its medians as well as enough rounds of the steady CV do; 0 for no CV."""
+    return 0 if math.isnan(spread) else math.ceil(enough * (spread / STEADY_CV) ** 2)
 
 
-def rounds_needed(spread: float) -> int:
-    """Rounds at which a race of this CV knows its medians as well as 20 rounds of the steady CV do; 0 for no CV."""
-    return 0 if math.isnan(spread) else math.ceil(ENOUGH * (spread / STEADY_CV) ** 2)
-
-
-def _few(rounds: dict[str, Rounds], plan: Plan) -> list[str]:
-    least = min(map(len, rounds.values()))
-    if least >= ENOUGH:
+def _few(race: Race, cells: Cells) -> list[str]:
+    compared = race.record.compared
+    least = min(len(cells.samples(name)) for name in cells.names)
+    if least >= compared.enough:
         return []
-    return [f"{least} rounds are too few for a verdict; race with {plan.rounds}:{ENOUGH} or more"]
-
-
-def _noisy(rounds: dict[str, Rounds], plan: Plan, drifting: bool) -> list[str]:
-    samples = {cell: values(found, plan.judged) for cell, found in rounds.items()}
-    noisy = {cell: cv(s) for cell, s in samples.items() if rounds_needed(cv(s)) > max(len(s), ENOUGH)}
-    if not noisy:
-        return []
-    worst = max(noisy, key=lambda cell: noisy[cell])
-    advice = "close what else runs on the machine, or race each side 5 times under a tag of its own"
-    if plan.base in noisy and not drifting:  # more rounds of a drift are no steadier
-        wanted = math.ceil(rounds_needed(noisy[plan.base]) / 10) * 10
-        if wanted <= MOST_ROUNDS:
-            advice += f", or race longer: {plan.rounds}:{wanted} would do for {plan.base} ({percent(noisy[plan.base])})"
     return [
-        f"noisy: two races like this may miss a change of 10 % in {len(noisy)} of {len(rounds)} cells, most in {worst} "
-        f"(the rounds' CV is {percent(noisy[worst])}); {advice}"
+        f"{least} {compared.unit}s are too few for a verdict; race with {compared.parameter}:{compared.enough} or more"
     ]
 
 
-def drift_of_rounds(rounds: dict[str, Rounds], plan: Plan) -> tuple[str, bool]:
+def _noisy(race: Race, cells: Cells, drifting: bool) -> list[str]:
+    compared = race.record.compared
+    enough = compared.enough
+    samples = {name: cells.known(compared.figures[0], name) for name in cells.names}
+    noisy = {name: cv(s) for name, s in samples.items() if rounds_needed(cv(s), enough) > max(len(s), enough)}
+    if not noisy:
+        return []
+    worst = max(noisy, key=lambda name: noisy[name])
+    advice = "close what else runs on the machine, or race each side 5 times under a tag of its own"
+    if compared.base in noisy and not drifting:  # more rounds of a drift are no steadier
+        spread = noisy[compared.base]
+        wanted = math.ceil(rounds_needed(spread, enough) / 10) * 10
+        if wanted <= MOST_ROUNDS:
+            advice += (
+                f", or race longer: {compared.parameter}:{wanted} would do for {compared.base} ({percent(spread)})"
+            )
+    return [
+        f"noisy: two races like this may miss a change of 10 % in {len(noisy)} of {len(samples)} cells, most in {worst} "
+        f"(the {compared.unit}s' CV is {percent(noisy[worst])}); {advice}"
+    ]
+
+
+def drift_of_rounds(race: Race, cells: Cells) -> Check:
     """Whether the cells together rise or fall from round to round.
 
     :return: what it found, empty for fewer than 3 rounds that all cells have; and whether it is more than chance.
     """
-    levels = _levels(rounds, plan)
+    levels, unit = _levels(race, cells), race.record.compared.unit
     if len(levels) < 3:
         return "", False
     found = drift(levels)
-    test = f"Spearman's test over {len(levels)} rounds, p = {found.p:.2g}"
+    test = f"Spearman's test over {len(levels)} {unit}s, p = {found.p:.2g}"
     if found.p >= DRIFT_LEVEL:
         return (
-            f"no drift: the cells together do not rise or fall from round to round more than by chance ({test})",
+            f"no drift: the cells together do not rise or fall from {unit} to {unit} more than by chance ({test})",
             False,
         )
     return (
-        f"drift: the cells together change by {_signed(found.change)} from the first round to the last ({test}); "
-        "ratios and shares are taken within rounds and hold, absolute times do not; raise warmup_iterations until this "
-        "goes"
+        f"drift: the cells together change by {signed(found.change)} from the first {unit} to the last ({test}); "
+        f"ratios and shares are taken within {unit}s and hold, absolute times do not; raise warmup_iterations until "
+        "this goes"
     ), True
 
 
-def _levels(rounds: dict[str, Rounds], plan: Plan) -> Samples:
+def _levels(race: Race, cells: Cells) -> Samples:
     """How slow each round was: geometric mean over cells of its time over the cell's median, so that cells count alike
     and one test serves for all."""
-    cells = matrix(rounds, list(rounds), plan.judged)
-    if not cells.size:
+    found = cells.matrix(race.record.compared.figures[0], cells.names)
+    if not found.size:
         return np.array([])
-    return np.asarray(np.exp(np.mean(np.log(cells / np.median(cells, axis=1, keepdims=True)), axis=0)))
+    return np.asarray(np.exp(np.mean(np.log(found / np.median(found, axis=1, keepdims=True)), axis=0)))
 
 
-def _outlying(rounds: dict[str, Rounds], plan: Plan) -> list[str]:
+def _outlying(race: Race, cells: Cells) -> list[str]:
     severe = {}
-    for cell, found in rounds.items():
-        counts = outliers(values(found, plan.judged))
+    for name in cells.names:
+        counts = outliers(cells.known(race.record.compared.figures[0], name))
         if number_severe := counts.low_severe + counts.high_severe:
-            severe[cell] = number_severe
+            severe[name] = number_severe
     if not severe:
         return []
-    cells = ", ".join(f"{cell} {n}" for cell, n in severe.items())
+    named = ", ".join(f"{name} {n}" for name, n in severe.items())
     if len(severe) > MOST_NAMED:
-        cells = f"{sum(severe.values())} in {len(severe)} of {len(rounds)} cells"
+        named = f"{sum(severe.values())} in {len(severe)} of {len(cells.names)} cells"
     return [
-        f"severe outliers ({cells}), kept in all figures; medians bear them, but look for what else ran then: other "
+        f"severe outliers ({named}), kept in all figures; medians bear them, but look for what else ran then: other "
         "processes, garbage collection, merges"
     ]
 
@@ -157,24 +146,29 @@ def _client(race: Race) -> list[str]:
     ]
 
 
-def _spread(rounds: dict[str, Rounds], plan: Plan) -> str:
+def _spread(race: Race, cells: Cells) -> list[str | Table]:
+    compared = race.record.compared
+    judged, unit = compared.figures[0], compared.unit
     rows = []
-    for cell, found in rounds.items():
-        samples = values(found, plan.judged)
+    for name in cells.names:
+        samples = cells.known(judged, name)
         counts = outliers(samples)
-        row = [cell, len(samples), number(float(np.median(samples))), percent(cv(samples)), "–"]
-        if cell != plan.base and plan.base in rounds:
-            pairs = matrix(rounds, [plan.base, cell], plan.judged)
-            row[-1] = percent(cv(pairs[1] / pairs[0])) if pairs.size else "–"
-        rows.append([*row, counts.low_severe, counts.low_mild, counts.high_mild, counts.high_severe])
-    head = ["cell", "rounds", "median", "CV", "CV of ratio", "low severe", "low mild", "high mild", "high severe"]
-    return (
-        f"Spread of the plan's rounds, {plan.figures[plan.judged]}. The ratio is that to {plan.base} within each "
-        "round; its CV is what counts for ratios within this race, the other for comparisons with other races. "
-        "Outliers by Tukey's fences: mild beyond 1.5, severe beyond 3 interquartile ranges outside the quartiles; "
-        "counted here, dropped nowhere.\n\n" + table(head, rows)
-    )
+        row = {"cell": name, "n": len(samples), "median": float(np.median(samples)), "cv": cv(samples)}
+        if name != compared.base and compared.base in cells.names and cells.has(compared.base, name):
+            base, own = cells.values(judged, compared.base, name)
+            row["cv_ratio"] = cv(own / base)
+        rows.append(row | {k: getattr(counts, k) for k in ("low_severe", "low_mild", "high_mild", "high_severe")})
+    columns = [Words("cell", "cell"), Column("n", f"{unit}s"), Column("median", "median"), share("cv", "CV")]
+    columns += [share("cv_ratio", "CV of ratio"), Column("low_severe", "low severe"), Column("low_mild", "low mild")]
+    columns += [Column("high_mild", "high mild"), Column("high_severe", "high severe")]
+    return [
+        f"Spread of the {unit}s, {race.figure(judged)}. The ratio is that to {compared.base} within each {unit}; its "
+        "CV is what counts for ratios within this race, the other for comparisons with other races. Outliers by "
+        "Tukey's fences: mild beyond 1.5, severe beyond 3 interquartile ranges outside the quartiles; counted here, "
+        "dropped nowhere.",
+        Table("spread", columns, rows),
+    ]
 
 
-def _signed(share: float) -> str:
-    return percent(share) if share < 0 else f"+{percent(share)}"
+def signed(part: float) -> str:
+    return percent(part) if part < 0 else f"+{percent(part)}"

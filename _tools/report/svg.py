@@ -28,7 +28,7 @@ PALETTE = ("#0072b2", "#d55e00", "#009e73", "#c56a9c", INK, "#a0522d")
 """After Okabe and Ito. Each has a contrast of 3 to white and to the dark page, which their yellow, orange and sky blue
 have not: ink and sienna stand for these. The colour-blind tell all apart."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
-"""Go with the colours one to one, so that nobody needs colour to tell series apart."""
+"""Go with the colours, so that nobody needs colour to tell series apart."""
 SVG = "http://www.w3.org/2000/svg"
 XLINK = "{http://www.w3.org/1999/xlink}href"
 STYLE = {
@@ -61,6 +61,11 @@ class Box:
     top: float
     width: float
     height: float
+
+
+def look(number: int) -> tuple[str, str]:
+    """Colour and mark of a series, by its number from 0 on; both together are of no other of the first 36."""
+    return PALETTE[number % len(PALETTE)], MARKERS[(number + number // len(PALETTE)) % len(MARKERS)]
 
 
 def draw(width: float, height: float, paint: Callable[[Canvas], None]) -> str:

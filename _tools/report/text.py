@@ -1,16 +1,12 @@
-"""Markdown tables and numbers with as many digits as mean something."""
+"""Numbers with as many digits as mean something."""
 
 import math
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any
 
-from .race import Sample
 from .stats import Estimate
 
-WORD = re.compile(r"[^\W\d_]{4}")
-"""Tells words from numbers with their units, and from yes and no."""
 ROUNDING = 2e-7
 """Greatest relative error that 32-bit floats alone make."""
 
@@ -48,23 +44,9 @@ def with_interval(estimate: Estimate) -> str:
     return f"{number(estimate.value)} {interval(estimate)}"
 
 
-def started(sample: Sample) -> str:
-    """When a sample started, in UTC with milliseconds."""
-    return datetime.fromtimestamp(sample.at / 1000, timezone.utc).isoformat(timespec="milliseconds")
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A Markdown table, columns padded so that it reads well as plain text; numbers to the right, words to the left."""
-    cells = [[str(c) for c in row] for row in [head, *rows]]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
-    right = [i > 0 and not any(WORD.search(row[i]) for row in cells[1:]) for i in range(len(head))]
-    pads = [str.rjust if r else str.ljust for r in right]
-
-    def line(row: Sequence[str]) -> str:
-        return "| " + " | ".join(pad(c, w) for pad, c, w in zip(pads, row, widths)) + " |"
-
-    rules = ("-" * (w + 1) + ":" if r else ":" + "-" * (w + 1) for r, w in zip(right, widths))
-    return "\n".join([line(cells[0]), f"|{'|'.join(rules)}|", *map(line, cells[1:])]) + "\n"
+def started(at: float) -> str:
+    """A time in ms since the epoch, in UTC with milliseconds."""
+    return datetime.fromtimestamp(at / 1000, timezone.utc).isoformat(timespec="milliseconds")
 
 
 def count(number: float, unit: str) -> str:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from .plots import GRID, LINE, legend, legend_columns, upright_axis
-from .svg import FONT, INK, MARKERS, NARROW, PALETTE, Box, axes, draw, scale
+from .svg import FONT, INK, NARROW, PALETTE, Box, axes, draw, look, scale
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ def timeline(traces: Sequence[Trace], spans: Sequence[Span], label: str) -> str:
             ax = axes(canvas, box)
             shown = [t for t in traces if t.panel == title]
             for trace in shown:
-                look = names.index(trace.name) % len(PALETTE)
+                colour, mark = look(names.index(trace.name))
                 for run in trace.runs:
-                    ax.plot(*zip(*run), MARKERS[look] + "-", color=PALETTE[look], markersize=4.5, linewidth=1)
+                    ax.plot(*zip(*run), mark + "-", color=colour, markersize=4.5, linewidth=1)
             upright_axis(ax, [y for t in shown for run in t.runs for _, y in run])
             _divide(ax, spans)
             ax.set_title(

@@ -1,51 +1,19 @@
 """Writes the report of a race into a folder of its own and prints it."""
 
-import csv
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from . import (
-    append,
-    capacity,
-    compare,
-    decomp,
-    esql,
-    formats,
-    frontier,
-    ingest,
-    ingest_decomp,
-    limits,
-    noise,
-    page,
-    profile,
-    schedule,
-    sketch,
-)
+from . import compare, limits, noise, page, schedule
+from .explained import report_of
 from .race import Race, ReportError, connect, load, load_all
-from .section import Section, Sheet
-from .text import count, setting
+from .section import Section
+from .table import Column, Table
+from .text import count, setting, started
 
-EXPLAINED_BY = {
-    "query-decomp": decomp,
-    "query-profile": profile,
-    "query-frontier": frontier,
-    "ingest-decomp": ingest_decomp,
-    "sketch-floor": sketch,
-    "esql-stored-fields": esql,
-    "ingest": ingest,
-    "append-no-conflicts-index-only": append,
-    "ingest-formats": formats,
-    "capacity-indexing": capacity,
-    "capacity-query": capacity,
-    "capacity-mixed": capacity,
-}
-"""The report module of each challenge. It offers ``sections(race)`` and ``sheets(race)`` for the report, and ``PLAN``,
-a :class:`.cells.Plan`, which says what of its samples ``make compare`` and ``make aa`` hold against each other.
-It may offer ``compared(comparison)``, sections that a comparison of its races begins with."""
 PUBLIC = (
     "race-id",
     "race-timestamp",
@@ -70,17 +38,11 @@ def write_report(ini: Path, race_id: str, folder: Path) -> None:
     :raises ReportError: see :func:`.race.load`; also for a challenge without a report.
     """
     race = load(connect(ini), race_id)
-    explained = explained_by(race)
-    out = folder / race.id
-    out.mkdir(parents=True, exist_ok=True)
-    sections = [*explained.sections(race), *schedule.sections(race), limits.section(race)]
-    text = markdown(race, sections)
-    (out / "report.md").write_text(text)
-    (out / "report.html").write_text(page.html(f"Race {race.id}", facts_of(race), sections, source_of(race)))
-    (out / "report.json").write_text(json.dumps(record_of(race), indent=1) + "\n")
-    for sheet in explained.sheets(race):
-        write_sheet(sheet, out)
-    print(f"\n{text}\nwritten to {out}", flush=True)
+    sections = [*report_of(race).sections(race), *schedule.sections(race), limits.section(race)]
+    facts = facts_of(race)
+    text = page_of(f"Race {race.id}", sections, "".join(f"- {fact}\n" for fact in facts))
+    html = page.html(f"Race {race.id}", facts, sections, source_of(race))
+    write_pages(folder / race.id, text, html, record_of(race, sections), sheets(race))
 
 
 def write_comparison(ini: Path, names: list[str], folder: Path, noise_file: Path, challenge: str = "") -> None:
@@ -93,20 +55,23 @@ def write_comparison(ini: Path, names: list[str], folder: Path, noise_file: Path
     """
     named = _load_all(ini, names, challenge)
     first = next(iter(named.values()))[0]
-    floor = noise.fitting(noise.read(noise_file), first)
-    explained = explained_by(first)
-    found = compare.comparison(named, floor, explained.PLAN)
+    found = compare.comparison(named, noise.fitting(noise.read(noise_file), first))
     title = "Comparison of " + ", ".join(side.title for side in found.sides)
-    own = explained.compared(found) if hasattr(explained, "compared") else []
-    sections = [*own, *compare.sections(found)]
-    text = page_of(title, sections)
+    own = getattr(report_of(first), "compared", lambda found: [])
+    sections = [*own(found), *compare.sections(found)]
     out = folder / re.sub(r"[^\w.-]", "_", "-".join(["compare", *(side.name for side in found.sides)]))
+    record = compare.record(found) | {"sections": [section.record() for section in sections]}
+    write_pages(out, page_of(title, sections), page.html(title, [], sections, title), record, [compare.sheet(found)])
+
+
+def write_pages(out: Path, text: str, html: str, record: dict[str, Any], tables: Sequence[Table]) -> None:
+    """Writes a report into a folder in all its forms, and prints it."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "report.md").write_text(text)
-    (out / "report.html").write_text(page.html(title, [], sections, title))
-    (out / "report.json").write_text(json.dumps(compare.record(found), indent=1) + "\n")
-    for sheet in compare.sheets(found):
-        write_sheet(sheet, out)
+    (out / "report.html").write_text(html)
+    (out / "report.json").write_text(json.dumps(record, indent=1) + "\n")
+    for table in tables:
+        table.write_csv(out)
     print(f"\n{text}\nwritten to {out}", flush=True)
 
 
@@ -118,23 +83,30 @@ def write_noise(ini: Path, names: list[str], noise_file: Path, challenge: str = 
     :raises ReportError: see :func:`.race.load_all` and :func:`.noise.measure`.
     """
     races = [race for of in _load_all(ini, names, challenge).values() for race in of]
-    plan = explained_by(races[0]).PLAN
-    floor = noise.measure(races, plan)
+    floor = noise.measure(races)
     noise.keep(floor, noise_file)
-    print(
-        f"\n{page_of('Noise of ' + floor.challenge, noise.sections(races, floor, plan))}\nwritten to {noise_file}",
-        flush=True,
-    )
+    text = page_of(f"Noise of {floor.challenge}", noise.sections(races, floor))
+    print(f"\n{text}\nwritten to {noise_file}", flush=True)
 
 
-def explained_by(race: Race) -> ModuleType:
-    """The report module of a race's challenge.
-
-    :raises ReportError: when there is none.
-    """
-    if race.challenge not in EXPLAINED_BY:
-        raise ReportError(f"race [{race.id}] ran challenge [{race.challenge}], which is none of this track's")
-    return EXPLAINED_BY[race.challenge]
+def sheets(race: Race) -> list[Table]:
+    """The CSV files of a race: those that its record names, a row per sample and a column per key, and those that its
+    report makes besides."""
+    files: dict[str, list[str]] = {}
+    for kind, sample in race.record.samples.items():
+        if sample.csv:
+            files.setdefault(sample.csv, []).append(kind)
+    found = []
+    for file, kinds in files.items():
+        keys = dict.fromkeys(key.name for kind in kinds for key in race.record.samples[kind].keys)
+        about = ["started", *(["operation_type"] if len(kinds) > 1 else []), "operation"]
+        rows = [
+            s.meta | {"started": started(s.at), "operation_type": s.kind, "operation": s.cell}
+            for s in race.samples
+            if s.kind in kinds
+        ]
+        found.append(Table(file, [Column(key, key) for key in (*about, *keys)], rows))
+    return found + getattr(report_of(race), "sheets", lambda race: [])(race)
 
 
 def _load_all(ini: Path, names: list[str], challenge: str) -> dict[str, list[Race]]:
@@ -144,18 +116,12 @@ def _load_all(ini: Path, names: list[str], challenge: str) -> dict[str, list[Rac
     return {name: load_all(store, name, challenge) for name in names}
 
 
-def page_of(title: str, sections: list[Section], top: str = "") -> str:
+def page_of(title: str, sections: Sequence[Section], top: str = "") -> str:
     """Sections as one Markdown page.
 
     :param top: Markdown that stands between the title and the first section.
     """
     return "\n".join([f"# {title}\n\n{top}", *(f"## {s.title}\n\n{s.text}" for s in sections)])
-
-
-def markdown(race: Race, sections: list[Section]) -> str:
-    """The report as one Markdown page."""
-    facts = "\n".join(f"- {line}" for line in facts_of(race))
-    return page_of(f"Race {race.id}", sections, f"{facts}\n")
 
 
 def facts_of(race: Race) -> list[str]:
@@ -189,13 +155,8 @@ def source_of(race: Race) -> str:
     return "; ".join([f"Race {race.id}", *target, "parameters as at the head of the report"])
 
 
-def record_of(race: Race) -> dict[str, Any]:
-    """The race as it goes into ``report.json``: document, parameters, target, index, failures and all samples."""
-    return asdict(race) | {"document": {k: race.document[k] for k in PUBLIC if k in race.document}}
-
-
-def write_sheet(sheet: Sheet, folder: Path) -> None:
-    with open(folder / sheet.name, "w", newline="") as f:
-        out = csv.DictWriter(f, sheet.columns, extrasaction="ignore")
-        out.writeheader()
-        out.writerows(sheet.rows)
+def record_of(race: Race, sections: Sequence[Section]) -> dict[str, Any]:
+    """The race as it goes into ``report.json``: document, parameters, target, index, failures, all samples, and the
+    tables of its report."""
+    document = {k: race.document[k] for k in PUBLIC if k in race.document}
+    return asdict(race) | {"document": document, "sections": [section.record() for section in sections]}

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from datasketches import vector_of_kll_floats_sketches as Sketch
 
-from cluster_metrics.corpus import FIELDS
+from cluster_metrics.corpus.metrics import FIELDS
 
 K = 200
 """Size of a sketch, the library's default."""

@@ -1,0 +1,44 @@
+"""What stands behind ``make clean``. It needs nothing but Python, as it removes the virtual environment, too."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHES = ("_venv", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache")
+
+
+def results(work: Path) -> list[str]:
+    """What nobody could make again, in words."""
+    found = []
+    if reports := list((work / "reports").glob("*/report.json")):
+        found.append(f"{len(reports)} report{'' if len(reports) == 1 else 's'}")
+    if (work / "elasticsearch" / "metrics-store-1" / "data").exists():
+        found.append("a metrics store with the samples of all races")
+    if (work / "noise.json").exists():
+        found.append("measured noise floors")
+    return found
+
+
+def main() -> int:
+    work = Path(os.environ.get("WORK") or ROOT / "_work").absolute()
+    paths = [work, *(ROOT / name for name in CACHES), *(p for p in (ROOT / "corpora").iterdir() if p.is_dir())]
+    outside = work / "elasticsearch"  # a link, where the user nobody cannot enter the clone
+    paths = [path for path in ([outside.resolve()] if outside.is_symlink() else []) + paths if path.exists()]
+    for path in paths:
+        print(f"to be removed: {path}")
+    if (lost := results(work)) and os.environ.get("YES", "0") in ("", "0"):
+        print(f"[{work}] holds {', '.join(lost)}.")
+        if not sys.stdin.isatty() or input("Remove them, too? [y/N] ").strip().lower() not in ("y", "yes"):
+            print("[ERROR] nothing was removed; 'make clean YES=1' does not ask", file=sys.stderr)
+            return 1
+    for path in paths:
+        shutil.rmtree(path)
+    for cache in ROOT.rglob("__pycache__"):
+        shutil.rmtree(cache, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,226 @@
+"""The clusters that a race needs: target, metrics store and sketch server, those that are up or embedded ones."""
+
+import contextlib
+import copy
+import json
+from collections.abc import Callable, Iterator
+from importlib import resources
+from pathlib import Path
+
+import elasticsearch
+from esrally.client import EsClientFactory
+from esrally.utils import opts
+
+from cluster_metrics.core.challenge import Needs, challenges
+from cluster_metrics.core.index import OLDEST_ELASTICSEARCH
+
+from ..elasticsearch.install import DEFAULT_VERSION, esql_versions
+from ..elasticsearch.nodes import Cluster, Launcher
+from ..sketch_server import launch as sketch_server
+from .delay import delayed
+from .rally import Store, StoreOf
+from .variables import RaceError, switched_on, variable
+
+TARGET, STORE = "target", "metrics-store"
+TARGET_PORT, STORE_PORT = 9200, 9209
+
+
+def put_template(store: Cluster) -> None:
+    """Puts Rally's own metrics template, less the one field type that the embedded node lacks; Rally keeps it."""
+    template = json.loads(resources.files("esrally").joinpath("resources/metrics-template.json").read_text())
+    adapted = json.loads(json.dumps(template).replace('"wildcard"', '"keyword"'))
+    adapted["template"]["settings"]["index"]["number_of_replicas"] = 0
+    template_url = f"{store.url}/_index_template/rally-metrics"
+    store.session().put(template_url, json=adapted, timeout=60).raise_for_status()
+
+
+def needs() -> Needs:
+    """What the challenge needs of its target; nothing special without one."""
+    record = challenges().get(variable("CHALLENGE"))
+    return record.needs if record else Needs()
+
+
+def es_version() -> str:
+    """The version of the embedded target: as given, or what the challenge needs.
+
+    :raises RaceError: when the one given lacks what the challenge needs.
+    """
+    if not needs().esql:
+        return variable("ES_VERSION", DEFAULT_VERSION)
+    version = variable("ES_VERSION", max(esql_versions(), key=lambda v: tuple(map(int, v.split(".")))))
+    if version not in esql_versions():
+        allowed = " or ".join(esql_versions())
+        raise RaceError(f"ES_VERSION is [{version}], which comes without ES|QL; allowed for it is {allowed}")
+    return version
+
+
+def target_variables() -> dict[str, str]:
+    """What the embedded target is started by, checked; what is not given is as the challenge needs it."""
+    return {
+        "ES_VERSION": es_version(),
+        "NODES": variable("NODES", str(needs().nodes)),
+        "NODE_CORES": variable("NODE_CORES", f"{needs().node_cores:g}"),
+        "COORDINATOR": str(int(switched_on("COORDINATOR"))),
+        "HEAP": variable("HEAP", "1g"),
+        "PORT": variable("PORT", str(TARGET_PORT)),
+        "DATA": variable("DATA"),
+        **store_variables(),
+    }
+
+
+def store_variables() -> dict[str, str]:
+    return {"SECURITY": str(int(switched_on("SECURITY")))}
+
+
+def start_target(launcher: Launcher, outlive: bool) -> Cluster:
+    given = target_variables()
+    version = given["ES_VERSION"]
+    # a node that was one of several does not start alone
+    several = f"-{given['NODES']}-nodes" if given["NODES"] != "1" else ""
+    return launcher.start(
+        TARGET,
+        version,
+        int(given["NODES"]),
+        given["HEAP"],
+        int(given["PORT"]),
+        port_is_fixed=bool(variable("PORT")),
+        data=Path(given["DATA"] or launcher.root).absolute() / f"data-{version}{several}",
+        outlive=outlive,
+        secured=switched_on("SECURITY"),
+        cores=float(given["NODE_CORES"]),
+        coordinator=switched_on("COORDINATOR"),
+        variables=given,
+    )
+
+
+def start_store(launcher: Launcher, outlive: bool) -> Cluster:
+    store = launcher.start(
+        STORE, port=STORE_PORT, outlive=outlive, secured=switched_on("SECURITY"), variables=store_variables()
+    )
+    put_template(store)
+    return store
+
+
+def running(launcher: Launcher, name: str) -> Cluster | None:
+    """The cluster of that name if it is up.
+
+    :raises RaceError: when a variable is set, or the challenge needs, what the cluster was not started with, or a
+        variable to what is not allowed.
+    """
+    wanted = {TARGET: target_variables, STORE: store_variables}.get(name, dict)()
+    needed = {"ES_VERSION": needs().esql, "NODES": needs().nodes > 1, "NODE_CORES": needs().node_cores > 0}
+    found = launcher.running(name)
+    for key, value in wanted.items():
+        if found and value != (before := found.variables[key]):
+            if variable(key):
+                what = f"{key} is [{value}]"
+            elif needed.get(key):
+                what = f"{variable('CHALLENGE')} needs {key}={value}"
+            else:
+                continue
+            raise RaceError(f"{what} but the {name} that is up was started with [{before}]; run 'make down' first")
+    return found
+
+
+def where(name: str, found: Cluster) -> str:
+    """Says at which hosts a cluster is, and how it lets clients in."""
+    options = found.client_options_file
+    at = f"the {name} is {found.product} {found.version} at {', '.join(found.hosts)}"
+    return f"{at}, TLS, client options in {options}" if options else at
+
+
+@contextlib.contextmanager
+def cluster(launcher: Launcher, name: str, start: Callable[[Launcher, bool], Cluster]) -> Iterator[Cluster]:
+    """A cluster that runs already, or one that is started now and stopped at the end."""
+    if found := running(launcher, name):
+        yield found
+        return
+    print(f"starting the {name} …", flush=True)
+    started = start(launcher, False)
+    print(where(name, started), flush=True)
+    try:
+        yield started
+    finally:
+        launcher.stop(name)
+
+
+@contextlib.contextmanager
+def target_hosts(launcher: Launcher) -> Iterator[tuple[str, str]]:
+    """The hosts to benchmark: those of HOSTS, or the embedded target, as far away as DELAY_MS says.
+
+    Beside them the client options for them, as ``--client-options`` takes them.
+    """
+    if hosts := variable("HOSTS"):
+        if variable("DELAY_MS"):
+            raise RaceError("DELAY_MS goes with the embedded target, not with HOSTS")
+        yield hosts, variable("CLIENT_OPTIONS")
+        return
+    with cluster(launcher, TARGET, start_target) as target, distant(target.hosts) as hosts:
+        yield hosts, variable("CLIENT_OPTIONS", target.client_options_file)
+
+
+def named_store() -> Store | StoreOf | None:
+    """The metrics store that STORE or INI names."""
+    url, ini = variable("STORE"), variable("INI")
+    if url and ini:
+        raise RaceError("STORE and INI both name a metrics store; set one of them")
+    return Store(url) if url else StoreOf(Path(ini).expanduser()) if ini else None
+
+
+@contextlib.contextmanager
+def distant(hosts: list[str]) -> Iterator[str]:
+    """Hosts, with commas between, as far away as DELAY_MS says."""
+    delay = float(variable("DELAY_MS", "0"))
+    with contextlib.ExitStack() as relays:
+        yield ",".join(relays.enter_context(delayed(host, delay)) if delay else host for host in hosts)
+
+
+@contextlib.contextmanager
+def track_params(launcher: Launcher) -> Iterator[str]:
+    """The track parameters. For the challenge that needs the sketch server one is started, unless they name another."""
+    params = opts.to_dict(variable("PARAMS"))
+    if not needs().sketch_server or "sketch_server" in params:
+        yield variable("PARAMS")
+        return
+    with cluster(launcher, sketch_server.NAME, sketch_server.start) as server, distant(server.hosts) as host:
+        yield json.dumps(params | {"sketch_server": host})
+
+
+@contextlib.contextmanager
+def metrics_store(launcher: Launcher) -> Iterator[Store | StoreOf]:
+    """The metrics store to write to and read from: that of STORE or INI, or the embedded one."""
+    if named := named_store():
+        yield named
+        return
+    with cluster(launcher, STORE, start_store) as store:
+        yield store_of(store)
+
+
+def store_of(cluster: Cluster) -> Store:
+    """An embedded cluster as a metrics store."""
+    options = cluster.client_options
+    if not options:
+        return Store(cluster.url)
+    url = cluster.url.replace("//", f"//{options['basic_auth_user']}:{options['basic_auth_password']}@")
+    return Store(url, options["ca_certs"])
+
+
+def check_target(hosts: str, client_options: str) -> None:
+    """Asks the target for ``GET /`` with Rally's own client.
+
+    :param client_options: as ``--client-options`` takes them; empty for Rally's own.
+    :raises RaceError: when it does not answer as an Elasticsearch of 8.0 or newer does.
+    """
+    target = opts.TargetHosts(hosts)
+    try:
+        options = opts.ClientOptions(client_options or opts.ClientOptions.DEFAULT_CLIENT_OPTIONS, target)
+    except (OSError, ValueError) as e:
+        raise RaceError(f"CLIENT_OPTIONS is [{client_options}], which cannot be read: {e}") from None
+    try:
+        es = EsClientFactory(target.default, copy.deepcopy(options.default)).create()
+        number = es.perform_request(method="GET", path="/").body["version"]["number"]
+    except (elasticsearch.ApiError, elasticsearch.TransportError, KeyError, TypeError) as e:
+        text = str(e).splitlines()[0]
+        raise RaceError(f"the target [{hosts}] does not answer GET / as Elasticsearch does: {text}") from None
+    if tuple(map(int, number.split(".")[:2])) < OLDEST_ELASTICSEARCH:
+        raise RaceError(f"the target [{hosts}] is Elasticsearch {number}; this track needs 8.0 or newer")

@@ -1,0 +1,185 @@
+"""The targets and variables of make. It needs nothing but Python, so that make can refuse a wrong one before set-up."""
+
+import difflib
+import os
+import re
+import sys
+from dataclasses import dataclass
+
+
+class RaceError(Exception):
+    """Something that keeps a race from starting; the message is for the person at the terminal."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of make's command line, or of its environment.
+
+    :param default: in words; empty where there is none.
+    :param text: what it does.
+    :param pattern: regular expression that its value must match; empty for any.
+    :param allowed: the same in words.
+    """
+
+    name: str
+    default: str
+    text: str
+    pattern: str = ""
+    allowed: str = ""
+
+    def value(self, default: str = "") -> str:
+        """Its value as given, or else the default.
+
+        :raises RaceError: with one line that names the variable, the value and what is allowed.
+        """
+        value = os.environ.get(self.name, "").strip() or default
+        if value and self.pattern and not re.fullmatch(self.pattern, value):
+            raise RaceError(f"{self.name} is [{value}], allowed is {self.allowed}")
+        return value
+
+
+NUMBER = r"\d+(\.\d+)?"
+VARIABLES = {
+    v.name: v
+    for v in (
+        Variable("CHALLENGE", "query-decomp", "the challenge"),
+        Variable(
+            "PARAMS", "", "track parameters, as for `--track-params`: `k:v,k:v`, or a JSON file, which takes lists"
+        ),
+        Variable("TEST_MODE", "0", "1: a thousand rows per epoch, two passes, two rounds"),
+        Variable(
+            "ES_VERSION",
+            "8.17.2, or what the challenge needs",
+            "version of the embedded target; 8.16.0, 8.17.2 and 8.19.4 are pinned by checksum, others are fetched as the "
+            "registry has them; 8.16.0 and 8.19.4 have ES|QL",
+            r"\d+\.\d+\.\d+",
+            "a version such as 8.17.2",
+        ),
+        Variable(
+            "NODES",
+            "1, or what the challenge needs",
+            "nodes of the embedded target",
+            r"[1-9]\d?",
+            "an integer from 1 to 99",
+        ),
+        Variable(
+            "NODE_CORES",
+            "0, or what the challenge needs",
+            "share of the CPU that each of these nodes is held to once it is up, in cores, by a cgroup (v1 or v2; takes "
+            "root); 0 leaves them free",
+            r"\d{1,3}(\.\d+)?",
+            "CPU cores of each node, such as 0.4; 0 leaves them free",
+        ),
+        Variable("COORDINATOR", "0", "1: one more node, which holds no data and takes all requests"),
+        Variable(
+            "HEAP",
+            "1g",
+            "heap of each of these nodes",
+            r"[1-9]\d*[mg]",
+            "megabytes or gigabytes, such as 512m or 1g",
+        ),
+        Variable(
+            "PORT",
+            "9200 or any free one",
+            "HTTP port of the first of them, which must be free",
+            r"[1-9]\d{3}|[1-5]\d{4}|6[0-4]\d{3}",
+            "an integer from 1000 to 64999",
+        ),
+        Variable("DATA", "within WORK", "folder for their data"),
+        Variable("SECURITY", "0", "1: target and metrics store take TLS and a password, made anew at each start"),
+        Variable(
+            "DELAY_MS",
+            "0",
+            "network delay in each direction between load driver and embedded target, by a relay on loopback; tags the "
+            "race",
+            r"\d{1,4}(\.\d+)?",
+            "milliseconds from 0 to 9999",
+        ),
+        Variable("TAGS", "", "user tags, as for `--user-tags`, such as `intention:baseline`"),
+        Variable("HOSTS", "", "race against this cluster instead, `host:port,host:port`"),
+        Variable(
+            "CLIENT_OPTIONS", "", "client options for HOSTS, as for `--client-options`; a file's name ends in `.json`"
+        ),
+        Variable(
+            "STORE", "", "`http(s)://[user:password@]host[:port]` of a metrics store to use instead of the embedded"
+        ),
+        Variable(
+            "INI",
+            "",
+            "use the metrics store that this `rally.ini` names; `report` and `compare` find races there wherever they ran",
+        ),
+        Variable("RACE_ID", "random", "id of the race; of `aa` the beginning of its ids"),
+        Variable("RALLY_ARGS", "", "further arguments for `esrally`, separated by blanks"),
+        Variable("RACE", "last", "of `report`: the race, by id, or by tag as `key:value`"),
+        Variable(
+            "RACES",
+            "",
+            "of `compare` and `plan`: races by id or tag, or `last`; of `aa`: how many to race, or those of before",
+        ),
+        Variable("SKETCH", "0", "of `up`: 1 starts the sketch server as well"),
+        Variable("TARGET_DOCS", "0", "of `plan`: documents indexed per second", NUMBER, "a number of 0 or more"),
+        Variable("TARGET_QPS", "0", "of `plan`: searches per second", NUMBER, "a number of 0 or more"),
+        Variable("REPLICAS", "1", "of `plan`: replicas of each shard", r"\d", "an integer from 0 to 9"),
+        Variable("GROWTH", "1", "of `plan`: factor on all of it", NUMBER, "a factor such as 1.5"),
+        Variable(
+            "HEADROOM",
+            "0.3",
+            "of `plan`: part of the busiest node's time to keep free",
+            r"0?\.\d+|0",
+            "a part such as 0.3",
+        ),
+        Variable("DOCUMENTS", "those of the races", "of `plan`: documents held today", NUMBER, "a number of 0 or more"),
+        Variable("CSV", "", "of `bench-statistics`: `es_profile_decomp.csv` files of races, instead of simulated ones"),
+        Variable("YES", "0", "of `clean`: 1 does not ask"),
+        Variable("WORK", "_work", "folder for all run-time state"),
+        Variable("PYTHON", "python3", "the Python that the virtual environment is made of"),
+    )
+}
+TARGETS = {
+    "help": "prints this",
+    "race": "starts a target and a metrics store, races, prints the report, stops what it started",
+    "report": "writes and prints the report of a race again, starting the store if it is down",
+    "races": "lists the races in the store, those with TAGS only if set; RALLY_ARGS=--limit=100 for more than ten",
+    "compare": "holds any number of races of one challenge side by side, with a verdict per configuration",
+    "plan": "says how many nodes and shards a load takes, by races of the capacity challenges",
+    "aa": "races one configuration five times and keeps how much the races differ, for later comparisons",
+    "up": "starts target and store and keeps them up; while they are, what asks for another target is refused",
+    "down": "stops what `up` started",
+    "offline": "prepares the bare `esrally race` to run without network, and prints it",
+    "test": "formatting, linting, types and all tests",
+    "lint": "formatting, linting and types alone",
+    "docs": "writes the generated pages of docs/ and the tables of README.md anew",
+    "dashboards": "writes kibana/dashboards.ndjson anew",
+    "bench": "how fast the corpus is generated, and what encoding it costs",
+    "bench-statistics": "how often verdicts are wrong",
+    "lock": "pins the dependencies anew",
+    "clean": "removes what a clone made: run-time state, corpora, virtual environment; asks where results lie",
+}
+
+
+def variable(name: str, default: str = "") -> str:
+    """The value of a variable, checked; see :meth:`Variable.value`."""
+    return VARIABLES[name].value(default)
+
+
+def switched_on(name: str) -> bool:
+    return variable(name) not in ("", "0")
+
+
+def check_names(given: list[str]) -> None:
+    """Whether all these are variables of make.
+
+    :raises RaceError: naming the first that is not, and the nearest that is.
+    """
+    for name in given:
+        if name not in VARIABLES:
+            near = difflib.get_close_matches(name.upper(), VARIABLES, 1, 0.5)
+            hint = f"; did you mean {near[0]}?" if near else ";"
+            raise RaceError(f"make has no variable {name!r}{hint} 'make' lists them all")
+
+
+if __name__ == "__main__":
+    try:
+        check_names(os.environ.get("GIVEN", "").split())
+    except RaceError as e:
+        sys.exit(f"[ERROR] {e}")

@@ -1,0 +1,21 @@
+"""Finds the report of a challenge: by convention ``_report/<challenge>`` in the room that has its record."""
+
+import importlib
+from types import ModuleType
+
+from cluster_metrics.core.challenge import rooms
+
+from .race import Race
+
+
+def report_of(race: Race) -> ModuleType:
+    """The report module of a race's challenge.
+
+    It offers ``sections(race)``, and may offer ``sheets(race)``, further CSV files as tables; ``compared_in(race)``, see
+    :func:`.cells.compared_in`; and ``compared(comparison)``, sections that a comparison of its races begins with.
+
+    :raises ReportError: when the track has no such challenge.
+    """
+    record = race.record
+    room = next(room for room, records in rooms().items() if record.name in {r.name for r in records})
+    return importlib.import_module(f"cluster_metrics.{room}._report.{record.module}")

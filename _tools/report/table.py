@@ -1,0 +1,114 @@
+"""Tables as data: rows with keys, units and values, rendered last as Markdown, HTML, JSON and CSV."""
+
+import csv
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .stats import Estimate
+from .text import number, percent
+
+Form = Callable[[Any], str]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of figures, which stand to the right.
+
+    :param key: of the values in each row.
+    :param label: at its head.
+    :param unit: behind the label.
+    :param form: how a number is written.
+    :param bounds: how the bounds of its interval are written; default is as the number.
+    """
+
+    key: str
+    label: str
+    unit: str = ""
+    form: Form = number
+    bounds: Form | None = None
+
+    @property
+    def head(self) -> str:
+        return f"{self.label} {self.unit}".strip()
+
+    def shown(self, value: Any) -> str:
+        """A value in words: an estimate with its interval, a lack of one as a dash."""
+        if isinstance(value, Estimate):
+            bounds = self.bounds or self.form
+            return f"{self.form(value.value)} [{bounds(value.low)}, {bounds(value.high)}]"
+        if value is None:
+            return "–"
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if isinstance(value, int):
+            return f"{value:,}"
+        return self.form(value) if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True)
+class Words(Column):
+    """A column of words, which stand to the left."""
+
+    form: Form = str
+
+
+def share(key: str, label: str) -> Column:
+    """A column of shares, as percentages."""
+    return Column(key, label, form=percent)
+
+
+def times(key: str, label: str) -> Column:
+    """A column of factors, such as speed-ups."""
+    return Column(key, label, form=lambda value: f"{number(value)} ×", bounds=number)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows with a value per column; a column that a row lacks is shown as a dash.
+
+    :param key: of the table in ``report.json``; of a file the name.
+    """
+
+    key: str
+    columns: Sequence[Column]
+    rows: Sequence[Mapping[str, Any]] = field(default_factory=list)
+
+    def cells(self) -> list[list[str]]:
+        """What is shown, row by row."""
+        return [[column.shown(row.get(column.key)) for column in self.columns] for row in self.rows]
+
+    def markdown(self) -> str:
+        """Columns padded, so that it reads well as plain text."""
+        cells = [[column.head for column in self.columns], *self.cells()]
+        widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
+        left = [isinstance(column, Words) for column in self.columns]
+        pads = [str.ljust if words else str.rjust for words in left]
+
+        def line(row: Sequence[str]) -> str:
+            return "| " + " | ".join(pad(cell, w) for pad, cell, w in zip(pads, row, widths)) + " |"
+
+        rules = (":" + "-" * (w + 1) if words else "-" * (w + 1) + ":" for words, w in zip(left, widths))
+        return "\n".join([line(cells[0]), f"|{'|'.join(rules)}|", *map(line, cells[1:])]) + "\n"
+
+    def record(self) -> dict[str, Any]:
+        """The table as it goes into ``report.json``."""
+        columns = [{"key": c.key, "label": c.label, "unit": c.unit} for c in self.columns]
+        rows = [{c.key: _plain(row.get(c.key)) for c in self.columns} for row in self.rows]
+        return {"key": self.key, "columns": columns, "rows": rows}
+
+    def write_csv(self, folder: Path) -> None:
+        """Writes it as a file, a column per key; what a row lacks stays empty."""
+        with open(folder / self.key, "w", newline="") as f:
+            out = csv.DictWriter(f, [column.key for column in self.columns], extrasaction="ignore")
+            out.writeheader()
+            out.writerows(self.rows)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it, which knows no number that is not finite."""
+    if isinstance(value, Estimate):
+        return {key: _plain(v) for key, v in asdict(value).items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

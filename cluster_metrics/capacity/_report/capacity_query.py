@@ -1,0 +1,86 @@
+"""Explains a race of capacity-query: searches by shards and replicas, and what two articles say of them."""
+
+from collections.abc import Mapping
+
+from _tools.report.race import Race
+from _tools.report.section import Section
+from _tools.report.stats import median
+from _tools.report.table import Column, Table, Words
+from _tools.report.text import number
+from cluster_metrics.capacity.challenge import QUERY
+
+from . import model
+from .cells import Cell, compared_in
+from .claims import claims
+from .parts import expected, framed, of_grid, sheets
+
+__all__ = ["compared_in", "sections", "sheets"]
+
+REFERENCE = {"1s-0r": 80.0, "2s-0r": 150.0, "1s-1r": 150.0} | dict.fromkeys(
+    ("3s-0r", "3s-1r", "1s-2r", "2s-2r", "3s-2r"), 250.0
+)
+"""Seed 004: queries/s of its cells; of [2 shards, 1 replica] it says no more than slightly below 250."""
+MEANING = (
+    "*nodes* is one times per node that holds a shard; *in turn* lets the copies of a shard answer in turn, so the node "
+    "with most to do limits the cell; *balanced* has each search go where least is to do, as adaptive replica selection "
+    "strives for; *at 10 million* is the fitted model at the articles' number of documents, an extrapolation"
+)
+
+
+def sections(race: Race) -> list[Section]:
+    """The sections of the report; none without a cell."""
+    cells, found = of_grid(race, QUERY)
+    if not cells:
+        return []
+    article = {name: rate / REFERENCE["1s-0r"] for name, rate in REFERENCE.items() if name in cells}
+    return framed(
+        race,
+        [
+            *found,
+            Section("Do the articles hold?", claims(cells, QUERY)),
+            *expected(cells, QUERY, MEANING, article),
+            Section("Cost per document scanned", _scanned(cells)),
+        ],
+    )
+
+
+def _scanned(cells: Mapping[str, Cell]) -> list[str | Table]:
+    rows = []
+    for cell in cells.values():
+        documents = cell.measured().documents
+        nodes = sum(bool(shards) for shards in cell.last.table.values())
+        rows.append(
+            {
+                "cell": cell.name,
+                "ms": median(1000 / cell.rates()),
+                "ns": median(1e9 / cell.rates() / documents),
+                "ns_node": median(1e9 * nodes / cell.rates() / documents),
+            }
+        )
+    columns = [Words("cell", "cell"), Column("ms", "ms per request"), Column("ns", "ns per document")]
+    columns += [Column("ns_node", "ns per document and node")]
+    text = (
+        "The articles' arithmetic: time per request, divided by the documents of the index; and that times the nodes "
+        "that hold shards, which stays the same where throughput is linear in them. Seed 004 has 12.5 ms for 10 "
+        "million documents, 1.25 ns each."
+    )
+    return [text, Table("scanned", columns, rows), *_fixed(cells)]
+
+
+def _fixed(cells: Mapping[str, Cell]) -> list[str]:
+    """Why throughput is not linear in nodes: what a shard costs before its first document."""
+    measured = [cell.measured() for cell in cells.values()]
+    if len(measured) <= model.COSTS:
+        return []
+    costs = model.fit_queries(measured)
+    text = (
+        f"Fitted to all cells, a search takes {number(1e3 * costs.visit_s)} ms of a node for a shard, whatever it "
+        f"holds, {number(1e9 * costs.document_s)} ms per million documents in it, and {number(1e3 * costs.request_s)} "
+        "ms that spread over all nodes."
+    )
+    if costs.document_s:
+        text += (
+            f" So from {costs.visit_s / costs.document_s:,.0f} documents in a shard on, scanning them takes "
+            "longer than asking the shard at all; with far fewer, more shards bring little. The articles leave it out."
+        )
+    return [text]

@@ -1,0 +1,182 @@
+"""The cells of a race of a capacity challenge: what was measured in each pass, and what limited it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from _tools.report.race import Race, Sample
+from _tools.report.stats import Estimate, Samples, paired_ratio
+from _tools.report.text import number
+from cluster_metrics.capacity.challenge import INDEX, MONITOR, PREPARE, QUERY
+
+from .model import Measured, Table
+
+BUSY = 0.9
+"""Part of its CPU share from which on a node, or the load driver's machine, is named as the bottleneck."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One cell in one pass.
+
+    :param prepared: the sample of its preparation.
+    :param requests: searches or documents that succeeded, in order of time.
+    :param looks: of the monitor, in order of time.
+    """
+
+    prepared: Sample
+    requests: Sequence[Sample]
+    looks: Sequence[Sample]
+
+    @property
+    def table(self) -> Table:
+        return json.loads(self.prepared.meta["shard_table"])
+
+    @cached_property
+    def rate(self) -> float:
+        """Searches or acknowledged documents per second, from the first start of a request to the last."""
+        if len(self.requests) < 2:
+            return 0.0
+        done = sum(s.meta.get("success-count", 1) for s in self.requests[1:])
+        return 1000 * done / max(1, self.requests[-1].at - self.requests[0].at)
+
+    def nodes(self) -> list[dict[str, dict[str, float]]]:
+        return [json.loads(look.meta["nodes"]) for look in self.looks]
+
+    def cores(self) -> dict[str, float]:
+        """CPU cores that each node used."""
+        found = self.nodes()
+        if len(found) < 2:
+            return {}
+        first, last = found[0], found[-1]
+        return {
+            node: (last[node]["cpu_ms"] - first[node]["cpu_ms"]) / max(1, last[node]["at"] - first[node]["at"])
+            for node in sorted(set(first) & set(last))
+        }
+
+    def client(self) -> tuple[float, float]:
+        """CPU cores that Rally used, and the part of its machine that was busy."""
+        if len(self.looks) < 2:
+            return 0.0, 0.0
+        first, last = (look.meta for look in (self.looks[0], self.looks[-1]))
+        used, busy, idle = (last[k] - first[k] for k in ("client_cpu_ms", "host_busy_ms", "host_idle_ms"))
+        return used / max(1, self.looks[-1].at - self.looks[0].at), busy / max(1, busy + idle)
+
+    def rejected(self) -> int:
+        """Requests that thread pools of the nodes turned away."""
+        found = self.nodes()
+        first, last = (found[0], found[-1]) if found else ({}, {})
+        return int(sum(last[node]["rejected"] - first[node]["rejected"] for node in set(first) & set(last)))
+
+    def queue(self) -> int:
+        """The longest queue of a node that was seen."""
+        return max((int(node["queue"]) for look in self.nodes() for node in look.values()), default=0)
+
+    def left(self) -> list[str]:
+        """Nodes that were there at the start of the cell and not at its end."""
+        found = self.nodes()
+        return sorted(set(found[0]) - set(found[-1])) if found else []
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of the grid, over its passes.
+
+    :param name: such as ``2s-1r``, in a mixed race with the documents indexed per second behind.
+    :param rate: documents per second that are indexed meanwhile; 0 for none.
+    """
+
+    name: str
+    shards: int
+    replicas: int
+    rate: float
+    passes: Mapping[int, Pass]
+
+    @property
+    def grid(self) -> str:
+        return f"{self.shards}s-{self.replicas}r"
+
+    @property
+    def last(self) -> Pass:
+        return self.passes[max(self.passes)]
+
+    def rates(self) -> Samples:
+        return np.array([p.rate for p in self.passes.values()])
+
+    def measured(self) -> Measured:
+        documents = int(np.median([p.prepared.meta["documents"] for p in self.passes.values()]))
+        return Measured(self.last.table, self.shards, documents, list(self.rates()))
+
+
+def cells_of(race: Race, kind: str) -> dict[str, Cell]:
+    """The cells of a race by name, in order of shards, replicas and rate; pass 0, which warms up, and passes without
+    requests are left out.
+
+    :param kind: ``capacity-query`` or ``capacity-index``.
+    """
+    grouped: dict[tuple[str, int], dict[str, list[Sample]]] = {}
+    for sample in race.samples:
+        if sample.kind in (kind, PREPARE, MONITOR) and sample.meta["pass"]:
+            one = grouped.setdefault((sample.meta["cell"], sample.meta["pass"]), {kind: [], PREPARE: [], MONITOR: []})
+            one[sample.kind].append(sample)
+    found: dict[str, dict[int, Pass]] = {}
+    for (name, number_of), of in sorted(grouped.items()):
+        if of[PREPARE] and len(of[kind]) > 1:
+            found.setdefault(name, {})[number_of] = Pass(of[PREPARE][0], of[kind], of[MONITOR])
+    cells = []
+    for name, passes in found.items():
+        meta = next(iter(passes.values())).prepared.meta
+        cells.append(Cell(name, meta["shards"], meta["replicas"], float(meta["rate"]), passes))
+    return {cell.name: cell for cell in sorted(cells, key=lambda c: (c.shards, c.replicas, c.rate))}
+
+
+def kinds_of(race: Race) -> list[str]:
+    """What a race measures, the first of it what its challenge is about."""
+    return [kind for kind in (QUERY, INDEX) if race.of(kind)]
+
+
+def compared(own: Cell, base: Cell) -> Estimate:
+    """Throughput over that of another cell, within each pass that both have."""
+    common = sorted(set(own.passes) & set(base.passes))
+    slow, fast = (np.array([cell.passes[p].rate for p in common]) for cell in (base, own))
+    return paired_ratio(slow, fast) if common else Estimate(0, np.nan, np.nan, np.nan, np.nan)
+
+
+def full_nodes(one: Pass, race: Race) -> dict[str, float]:
+    """Nodes that used up their share of the CPU, with the part that they used."""
+    held = race.shares()
+    parts = {node: cores / held[node] for node, cores in one.cores().items() if node in held}
+    return {node: part for node, part in parts.items() if part >= BUSY}
+
+
+def bottleneck(one: Pass, race: Race) -> str:
+    """What limits a cell, by the CPU that was used."""
+    used, held = one.cores(), race.shares()
+    if not used:
+        return "not recorded"
+    if full := full_nodes(one, race):
+        return ", ".join(f"{node} ({part:.0%})" for node, part in full.items())
+    client, busy = one.client()
+    if busy >= BUSY and race.local is not False:
+        rest = f"nodes {number(sum(used.values()))}, client {number(client)} cores"
+        return f"the machine, {busy:.0%} busy ({rest})"
+    if busy >= BUSY:
+        return f"the client's machine, {busy:.0%} busy"
+    if one.rejected():
+        return "queues: requests were rejected"
+    top = max(used, key=lambda node: used[node] / held.get(node, 1.0))
+    most = f"{used[top] / held[top]:.0%} of its share" if top in held else f"{used[top]:.2f} cores"
+    return f"none ({top}: {most}): more clients"
+
+
+def compared_in(race: Race) -> list[Sample]:
+    """Passes as rounds: what a search, or else a document, takes at the throughput of a cell."""
+    kind = next(iter(kinds_of(race)), QUERY)
+    return [
+        replace(one.prepared, cell=name, meta={"pass": number_of, "ms": 1000 / one.rate})
+        for name, cell in sorted(cells_of(race, kind).items())
+        for number_of, one in cell.passes.items()
+    ]

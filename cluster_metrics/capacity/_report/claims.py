@@ -1,0 +1,104 @@
+"""What two articles on capacity planning claim, held against the cells of a race."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from _tools.report.stats import Estimate
+from _tools.report.table import Column, Table, Words
+from _tools.report.text import number, percent
+from cluster_metrics.capacity.challenge import INDEX, QUERY
+
+from .cells import Cell, compared
+
+ARTICLE_INDEX = {"3s-2r": 0.4}
+"""Seed 004: documents/s over those of the same shards without replicas."""
+ARTICLE_LOSS = (0.2, 0.6)
+"""Seed 004: part of the throughput of indexing that replicas take in most cases."""
+SMALL_LOSS = 0.2
+"""What is taken here for the articles' slight decrease."""
+NEAR = 0.15
+"""Part by which figures may differ that are taken for basically the same here."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the articles say.
+
+    :param text: the claim.
+    :param own: the cell it is about.
+    :param base: the cell whose throughput it is held against.
+    :param low: least ratio of the two that bears it out.
+    :param high: greatest.
+    """
+
+    text: str
+    own: str
+    base: str
+    low: float
+    high: float
+
+
+def _about(value: float) -> tuple[float, float]:
+    return value * (1 - NEAR), value * (1 + NEAR)
+
+
+CLAIMS = {
+    QUERY: (
+        Claim("a second shard on a second node doubles throughput", "2s-0r", "1s-0r", *_about(2)),
+        Claim("a third shard on a third node triples it", "3s-0r", "1s-0r", *_about(3)),
+        Claim("a replica does as much as a second shard", "1s-1r", "2s-0r", *_about(1)),
+        Claim("2 shards with 1 replica on three nodes stay below three nodes", "2s-1r", "3s-0r", 0, 1),
+        Claim("3 shards with 1 replica reach three nodes", "3s-1r", "3s-0r", *_about(1)),
+        Claim("fully replicated, one shard reaches three nodes", "1s-2r", "3s-0r", *_about(1)),
+        Claim("fully replicated, shards make no difference", "3s-2r", "1s-2r", *_about(1)),
+    ),
+    INDEX: (
+        Claim("a second shard raises throughput", "2s-0r", "1s-0r", 1, np.inf),
+        Claim("a third shard raises it further", "3s-0r", "2s-0r", 1, np.inf),
+        Claim("a replica of the one shard costs little", "1s-1r", "1s-0r", 1 - SMALL_LOSS, 1),
+        Claim("so do two replicas", "1s-2r", "1s-0r", 1 - SMALL_LOSS, 1),
+        *(
+            Claim("replicas cost 20 to 60 % where nodes hold several shards", f"{s}s-{r}r", f"{s}s-0r",
+                  1 - ARTICLE_LOSS[1], 1 - ARTICLE_LOSS[0])
+            for s, r in ((2, 1), (2, 2), (3, 1), (3, 2))
+        ),
+        Claim("full replication of 3 shards leaves 40 %", "3s-2r", "3s-0r", *_about(ARTICLE_INDEX["3s-2r"])),
+    ),
+}  # fmt: skip
+
+
+def holds(found: Estimate, claim: Claim) -> str:
+    """Yes or no if the whole interval says so; it takes two passes or more."""
+    if found.n < 2:
+        return "one pass is too few"
+    if found.low >= claim.low and found.high <= claim.high:
+        return "yes"
+    return "no" if found.high < claim.low or found.low > claim.high else "undecided"
+
+
+def claims(cells: Mapping[str, Cell], kind: str) -> list[str | Table]:
+    """Each claim about cells of this race, with what was seen.
+
+    :param kind: ``capacity-query`` or ``capacity-index``.
+    """
+    rows = []
+    for claim in CLAIMS[kind]:
+        if claim.own in cells and claim.base in cells:
+            found = compared(cells[claim.own], cells[claim.base])
+            bounds = (
+                f"{number(claim.low)} to {number(claim.high)}" if np.isfinite(claim.high) else f"over {claim.low:g}"
+            )
+            row = {"claim": claim.text, "cells": f"{claim.own} / {claim.base}", "bounds": bounds, "seen": found}
+            rows.append(row | {"n": found.n, "holds": holds(found, claim)})
+    if not rows:
+        return ["The grid has none of the cells that the articles speak of."]
+    columns = [Words("claim", "claim"), Words("cells", "cells"), Column("bounds", "bears it out")]
+    columns += [Column("seen", "seen"), Column("n", "passes"), Words("holds", "holds")]
+    text = (
+        f"Seed 004 gives rounded figures without spread; where it gives one, {percent(NEAR)} beside it still count, "
+        f"and a slight decrease is taken for {percent(SMALL_LOSS)} at most. A claim holds, or not, if the whole "
+        "interval says so."
+    )
+    return [text, Table("claims", columns, rows)]

@@ -1,0 +1,179 @@
+"""How the throughput of a cluster follows from its shards and replicas.
+
+A cluster is as fast as the node that has the most to do. What a node has to do for one request is counted from the
+shards that it holds; what each of these things costs is fitted to measured cells. The arithmetic is that of the two
+capacity articles (time per document scanned, nodes that take part); the fit and the search for the limiting node are
+ours.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize
+
+Table = Mapping[str, Sequence[str]]
+"""Which node holds what: node to shards, a primary as ``0p``, a replica as ``0r``."""
+COSTS = 3
+"""Costs that each model has."""
+MOST_SUBSETS = 10
+"""Up to so many shards the limit of searches is found by trying all sets of them."""
+
+
+def spread(nodes: int, shards: int, replicas: int) -> dict[str, list[str]]:
+    """The shards of an index spread over nodes as evenly as can be, copies of one shard on different nodes.
+
+    :raises ValueError: when there are too few nodes for the replicas.
+    """
+    if replicas >= nodes:
+        raise ValueError(f"{replicas} replicas take {replicas + 1} nodes, not {nodes}")
+    table: dict[str, list[str]] = {f"node {i + 1}": [] for i in range(nodes)}
+    names = itertools.cycle(table)
+    for shard in range(shards):
+        for copy in range(1 + replicas):
+            table[next(names)].append(f"{shard}{'r' if copy else 'p'}")
+    return table
+
+
+def _holders(table: Table) -> dict[str, set[str]]:
+    holders: dict[str, set[str]] = {}
+    for node, shards in table.items():
+        for shard in shards:
+            holders.setdefault(shard[:-1], set()).add(node)
+    return holders
+
+
+def visits_in_turn(table: Table) -> float:
+    """Shards that the busiest node searches per request when the copies of each shard are asked in turn."""
+    holders = _holders(table)
+    return max(sum(1 / len(holders[shard[:-1]]) for shard in shards) for shards in table.values())
+
+
+def visits_balanced(table: Table) -> float:
+    """The same when each request goes to the copies that make the busiest node least busy.
+
+    That is what adaptive replica selection strives for. Some set of shards limits it: all of its searches fall on the
+    nodes that hold one of them. With more than ten shards only single ones and all of them are tried.
+    """
+    holders = list(_holders(table).values())
+    sizes = range(1, len(holders) + 1) if len(holders) <= MOST_SUBSETS else (1, len(holders))
+    return max(len(some) / len(set().union(*some)) for size in sizes for some in itertools.combinations(holders, size))
+
+
+def copies(table: Table) -> list[tuple[float, float]]:
+    """Per node that holds any shard, the documents per indexed one that it takes as primary and as replica."""
+    shards = len(_holders(table))
+    return [
+        (sum(s.endswith("p") for s in held) / shards, sum(s.endswith("r") for s in held) / shards)
+        for held in table.values()
+        if held
+    ]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A cell of a capacity race.
+
+    :param table: which node holds what.
+    :param shards: of the index.
+    :param documents: of the index.
+    :param rates: requests, or documents indexed, per second; one per pass.
+    """
+
+    table: Table
+    shards: int
+    documents: int
+    rates: Sequence[float]
+
+
+@dataclass(frozen=True)
+class QueryModel:
+    """Seconds that a search costs.
+
+    :param visit_s: a shard, whatever it holds; on the node that searches it.
+    :param document_s: a document of that shard.
+    :param request_s: a request, spread over all nodes.
+    """
+
+    visit_s: float
+    document_s: float
+    request_s: float
+
+    def seconds(self, table: Table, shards: int, documents: float) -> float:
+        """Seconds of the busiest node per request."""
+        return float(np.dot(_query_terms(table, shards, documents), [self.visit_s, self.document_s, self.request_s]))
+
+
+@dataclass(frozen=True)
+class IndexModel:
+    """Seconds that a document costs.
+
+    :param primary_s: the node of its primary shard.
+    :param replica_s: the node of each replica.
+    :param request_s: a document, spread over all nodes.
+    """
+
+    primary_s: float
+    replica_s: float
+    request_s: float
+
+    def seconds(self, table: Table, shards: int = 0, documents: float = 0) -> float:
+        """Seconds of the busiest node per document."""
+        return max(p * self.primary_s + r * self.replica_s for p, r in copies(table)) + self.request_s / len(table)
+
+
+Model = QueryModel | IndexModel
+
+
+def _query_terms(table: Table, shards: int, documents: float) -> list[float]:
+    visits = visits_balanced(table)
+    return [visits, visits * documents / shards, 1 / len(table)]
+
+
+def _least_squares(terms: Sequence[Sequence[float]], rates: Sequence[float]) -> np.ndarray:
+    """Costs, none below 0, that explain the rates with the least squared relative error of the seconds."""
+    matrix = np.array(terms) * np.array(rates)[:, None]
+    scale = matrix.max(axis=0)
+    scale[scale == 0] = 1
+    return optimize.nnls(matrix / scale, np.ones(len(matrix)))[0] / scale
+
+
+def fit_queries(cells: Iterable[Measured]) -> QueryModel:
+    """Fits the costs of searches to the median rate of each cell."""
+    found = list(cells)
+    terms = [_query_terms(c.table, c.shards, c.documents) for c in found]
+    return QueryModel(*map(float, _least_squares(terms, [float(np.median(c.rates)) for c in found])))
+
+
+def fit_indexing(cells: Iterable[Measured]) -> IndexModel:
+    """Fits the costs of indexing to the median rate of each cell.
+
+    Which node limits a cell depends on the costs, so the limiting node is sought and the costs are fitted in turn.
+    """
+    found = list(cells)
+    rates = [float(np.median(c.rates)) for c in found]
+    model = IndexModel(1.0, 1.0, 0.0)
+    for _ in range(20):
+        limiting = [max(copies(c.table), key=lambda n: n[0] * model.primary_s + n[1] * model.replica_s) for c in found]
+        terms = [[*held, 1 / len(c.table)] for held, c in zip(limiting, found)]
+        fitted = IndexModel(*map(float, _least_squares(terms, rates)))
+        if fitted == model:
+            break
+        model = fitted
+    return model
+
+
+def held_out(cells: Sequence[Measured], fit: Callable[[Iterable[Measured]], Model]) -> list[float]:
+    """What a model fitted to all other cells expects of each: requests, or documents, per second.
+
+    :return: nan for all when the others are fewer than a model has costs.
+    """
+    if len(cells) <= COSTS:
+        return [float("nan")] * len(cells)
+    found = []
+    for i, cell in enumerate(cells):
+        fitted = fit([*cells[:i], *cells[i + 1 :]])
+        seconds = fitted.seconds(cell.table, cell.shards, cell.documents)
+        found.append(1 / seconds if seconds > 0 else float("nan"))
+    return found

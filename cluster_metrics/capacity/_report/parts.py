@@ -1,0 +1,287 @@
+"""The sections that the reports of the capacity challenges share: throughput by shards and replicas, and limits."""
+
+import json
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from _tools.report import plots
+from _tools.report.race import Race
+from _tools.report.section import Figure, Section
+from _tools.report.stats import Estimate, median
+from _tools.report.table import Column, Words
+from _tools.report.table import Table as Sheet
+from _tools.report.text import number, percent, started
+from cluster_metrics.capacity.challenge import INDEX, PREPARE, QUERY
+from cluster_metrics.capacity.indices import is_even
+
+from . import model
+from .cells import BUSY, Cell, bottleneck, cells_of, compared, kinds_of
+from .claims import NEAR
+from .model import Table
+
+UNITS = {INDEX: "documents/s", QUERY: "searches/s"}
+FEW_PASSES = 5
+"""Below so many passes an interval is little more than the range that was seen."""
+ARTICLE_DOCUMENTS = 10_000_000
+COLUMNS = ("cell", "pass", "kind", "shards", "replicas", "rate", "documents", "requests", "per_s", "ms", "p50_ms",
+           "p99_ms", "rejected", "queue", "bottleneck", "shard_table")  # fmt: skip
+"""Columns of ``es_profile_capacity.csv`` after the start (UTC)."""
+
+
+def framed(race: Race, sections: list[Section]) -> list[Section]:
+    """A report: what the race can show, these sections, and what limited each cell; none without any."""
+    if not sections:
+        return []
+    return [Section("What this can show", [_frame(race)]), *sections, Section("Bottleneck and shards", _limits(race))]
+
+
+def of_grid(race: Race, kind: str) -> tuple[dict[str, Cell], list[Section]]:
+    """The cells of a kind, and the section on their throughput; none without a cell."""
+    cells = cells_of(race, kind)
+    title = f"{'Searches' if kind == QUERY else 'Indexing'}: throughput"
+    return cells, [Section(title, [*_throughput(race, cells, kind), *_heat(cells, kind)])] if cells else []
+
+
+def sheets(race: Race) -> list[Sheet]:
+    """A row per cell, pass and kind as a CSV file."""
+    rows = []
+    for kind in kinds_of(race):
+        for cell in cells_of(race, kind).values():
+            for number_of, one in cell.passes.items():
+                times = [s.value for s in one.requests]
+                meta = one.prepared.meta
+                rows.append(
+                    {key: meta[key] for key in ("shards", "replicas", "rate", "documents", "shard_table")}
+                    | {
+                        "started": started(one.requests[0].at),
+                        "cell": cell.name,
+                        "pass": number_of,
+                        "kind": kind,
+                        "requests": len(times),
+                        "per_s": one.rate,
+                        "ms": 1000 / one.rate,
+                        "p50_ms": float(np.percentile(times, 50)),
+                        "p99_ms": float(np.percentile(times, 99)),
+                        "rejected": one.rejected(),
+                        "queue": one.queue(),
+                        "bottleneck": bottleneck(one, race),
+                    }
+                )
+    return [Sheet("es_profile_capacity.csv", [Column(key, key) for key in ("started", *COLUMNS)], rows)]
+
+
+def _frame(race: Race) -> str:
+    held = [n for n in race.target if "cpu_held_by" in n]
+    lines = []
+    if held and all(n["cpu_held_by"] != "nothing" for n in held):
+        shares = ", ".join(sorted({str(n["cpu_cores"]) for n in held}))
+        lines.append(
+            f"**A simulation:** {len(held)} nodes on one machine, each held to {shares} cores of CPU by "
+            f"{held[0]['cpu_held_by']}. It shows the shape, how cells stand to each other, and no absolute "
+            "figures; disk, memory and its bandwidth are shared, there is no network, and the load driver has the rest."
+        )
+    elif held:
+        lines.append(
+            "**Warning:** the nodes were to be held to a share of the CPU, but this machine has no cgroup for it: they "
+            "shared the cores freely, so shards and replicas on further nodes add no capacity, and the shape is not "
+            "that of a cluster."
+        )
+    elif race.local and len(race.target) > 1:
+        lines.append(
+            f"**Warning:** {len(race.target)} nodes share this machine freely (no `NODE_CORES`): a further one adds "
+            "no capacity, so the shape is not that of a cluster."
+        )
+    roles = [n["node"] for n in race.target if n["node"] not in _first_table(race)]
+    if roles:
+        lines.append(f"{', '.join(roles)} holds no data and takes all requests.")
+    elif len(race.target) > 1:
+        lines.append("Requests went to all hosts that Rally was given, in turn.")
+    wanted = race.parameters.get("passes", 0)
+    if not race.document.get("results"):
+        lines.append("**Incomplete: the race was not finished.** What follows is of the cells raced until then.")
+    kinds = kinds_of(race)
+    cells = list(cells_of(race, kinds[0]).values()) if kinds else []
+    short = [cell.name for cell in cells if len(cell.passes) < wanted]
+    if short and race.document.get("results"):
+        lines.append(f"**Incomplete:** cells without all of their {wanted} passes: {', '.join(short)}.")
+    for cell in cells:
+        for number_of, one in cell.passes.items():
+            if one.left():
+                lines.append(f"**Warning:** {', '.join(one.left())} left during cell {cell.name} of pass {number_of}.")
+    least = min((len(cell.passes) for cell in cells), default=0)
+    if least < FEW_PASSES:
+        lines.append(
+            f"With {least} {'pass' if least == 1 else 'passes'} an interval is the range that was seen, no more; race "
+            f"with passes:{FEW_PASSES} or more before small differences count."
+        )
+    if change := _drift(cells):
+        lines.append(change)
+    lines.append(
+        "Throughput is counted here, from the starts of requests that succeeded; Rally's own rows are means since a "
+        "task began, preparation of later passes included, so they are lower."
+    )
+    return "".join(f"- {line}\n" for line in lines)
+
+
+def _drift(cells: Iterable[Cell]) -> str:
+    """Whether the last pass was faster or slower than the first."""
+    changes = [c.passes[max(c.passes)].rate / c.passes[min(c.passes)].rate for c in cells if len(c.passes) > 1]
+    change = float(np.exp(np.mean(np.log(changes)))) if changes else 1.0
+    if abs(change - 1) < NEAR:
+        return ""
+    return (
+        f"**Warning:** from the first pass to the last throughput changed {number(change)} times (geometric mean over "
+        "cells): the nodes were not warm, or the machine had other work. Ratios within passes suffer less; raise "
+        "cell_warmup_seconds."
+    )
+
+
+def _first_table(race: Race) -> Table:
+    prepared = race.of(PREPARE)
+    return json.loads(prepared[0].meta["shard_table"]) if prepared else {}
+
+
+def first_of(cells: Mapping[str, Cell], cell: Cell) -> Cell | None:
+    """The cell of one shard without replicas."""
+    return next((c for c in cells.values() if (c.shards, c.replicas, c.rate) == (1, 0, cell.rate)), None)
+
+
+def over(own: Cell, base: Cell | None) -> Estimate | str | None:
+    """Throughput over that of another cell."""
+    return None if base is None else "1" if own is base else compared(own, base)
+
+
+def _throughput(race: Race, cells: Mapping[str, Cell], kind: str) -> list[str | Sheet]:
+    rows = []
+    for cell in cells.values():
+        times = np.array([s.value for p in cell.passes.values() for s in p.requests])
+        same = (c for c in cells.values() if (c.shards, c.replicas, c.rate) == (cell.shards, 0, cell.rate))
+        rows.append(
+            {
+                "cell": cell.name,
+                "n": len(cell.passes),
+                "rate": median(cell.rates()),
+                "over_no_replicas": over(cell, next(same, None)),
+                "over_first": over(cell, first_of(cells, cell)),
+                "p50_ms": float(np.percentile(times, 50)),
+                "p99_ms": float(np.percentile(times, 99)),
+                "requests": len(times),
+            }
+        )
+    columns = [Words("cell", "cell"), Column("n", "passes"), Column("rate", UNITS[kind])]
+    columns += [Column("over_no_replicas", "over no replicas"), Column("over_first", "over 1s-0r")]
+    columns += [Column("p50_ms", "p50", "ms"), Column("p99_ms", "p99", "ms"), Column("requests", "requests")]
+    clients = race.parameters.get("capacity_clients")
+    text = (
+        f"Closed loop: {clients} clients, each sends as soon as it is answered, so times are service times of a loaded "
+        "target. A cell is named by its primary shards and replicas; the pass is the unit of replication, ratios are "
+        "formed within passes."
+    )
+    return [text, Sheet(f"throughput {kind}", columns, rows)]
+
+
+def _heat(cells: Mapping[str, Cell], kind: str) -> list[Figure]:
+    shown = {(c.shards, c.replicas): c for c in cells.values() if not c.rate}
+    first = shown.get((1, 0))
+    if not first or len(shown) < 4:
+        return []
+    values = {place: compared(cell, first).value for place, cell in shown.items()}
+    caption = f"{UNITS[kind].capitalize()} over those of one shard without replicas."
+    return [Figure(plots.heat(values, "replicas", "shards"), caption)]
+
+
+def expectations(cells: Mapping[str, Cell], kind: str) -> dict[str, dict[str, float]]:
+    """Throughput over that of 1s-0r, by cell and model; none without that cell."""
+    first = first_of(cells, next(iter(cells.values())))
+    if not first:
+        return {}
+    measured = [cell.measured() for cell in cells.values()]
+    fitted = dict(zip(cells, model.held_out(measured, model.fit_queries if kind == QUERY else model.fit_indexing)))
+    found = {}
+    for cell in cells.values():
+        held = cell.last.table
+        nodes = sum(bool(shards) for shards in held.values())
+        by: dict[str, float] = {}
+        if kind == QUERY:
+            by["nodes"] = float(nodes)
+            by["in turn"] = cell.shards / model.visits_in_turn(held)
+            by["balanced"] = cell.shards / model.visits_balanced(held)
+        else:
+            by["nodes"] = 1 / max(p for p, _ in model.copies(held))
+            by["copies"] = 1 / max(p + r for p, r in model.copies(held))
+        by["held out"] = fitted[cell.name] / float(np.median(first.rates()))
+        if kind == QUERY and all(map(np.isfinite, fitted.values())):
+            costs = model.fit_queries(measured)
+            alone, own = (costs.seconds(c.last.table, c.shards, ARTICLE_DOCUMENTS) for c in (first, cell))
+            by["at 10 million"] = alone / own
+        found[cell.name] = by
+    return found
+
+
+def expected(cells: Mapping[str, Cell], kind: str, meaning: str, article: Mapping[str, float]) -> list[Section]:
+    """What models expect of the cells, and what was measured.
+
+    :param meaning: of the models of this kind.
+    :param article: throughput over that of 1s-0r in the articles, as far as their text says.
+    """
+    found, first = expectations(cells, kind), first_of(cells, next(iter(cells.values())))
+    title = "Expected and measured"
+    if not found or not first:
+        return [Section(title, ["There is no cell of one shard without replicas to hold the others against."])]
+    names = list(next(iter(found.values())))
+    rows = [
+        {"cell": name, "measured": over(cells[name], first)}
+        | by
+        | ({"article": article[name]} if name in article else {})
+        for name, by in found.items()
+    ]
+    columns = [Words("cell", "cell"), Column("measured", "measured"), *(Column(name, name) for name in names)]
+    columns += [Column("article", "articles")] if article else []
+    alone = float(np.median(first.rates()))
+    errors = [abs(alone * by["held out"] / float(np.median(cells[name].rates())) - 1) for name, by in found.items()]
+    text = (
+        f"Throughput over that of 1s-0r. {meaning}. *held out* is the fitted model with this very cell left out; its "
+        f"error is {percent(float(np.median(errors)))} in the median and {percent(max(errors))} at most."
+    )
+    shown: dict[str, dict[str, Estimate]] = {}
+    for name, cell in cells.items():
+        shown[name] = {"measured": compared(cell, first)}
+        if np.isfinite(found[name]["held out"]):
+            shown[name]["model, cell held out"] = _point(found[name]["held out"])
+        if name in article:
+            shown[name]["articles"] = _point(article[name])
+    caption = f"{UNITS[kind].capitalize()} over those of 1s-0r, with their intervals, beside model and articles."
+    figure = Figure(plots.cells(shown, "times 1s-0r", 1.0), caption)
+    return [Section(title, [text, Sheet(f"expected {kind}", columns, rows), figure])]
+
+
+def _point(value: float) -> Estimate:
+    return Estimate(1, value, value, value, float("nan"))
+
+
+def _limits(race: Race) -> list[str | Sheet]:
+    rows = []
+    for cell in cells_of(race, kinds_of(race)[0]).values():
+        for number_of, one in cell.passes.items():
+            held = "; ".join(f"{node}: {' '.join(shards) or '–'}" for node, shards in one.table.items())
+            rows.append(
+                {
+                    "cell": cell.name,
+                    "pass": str(number_of),
+                    "shards": held if is_even(one.table) else f"{held} (uneven)",
+                    "bottleneck": bottleneck(one, race),
+                    "cores": ", ".join(f"{node} {cores:.2f}" for node, cores in one.cores().items()),
+                    "client": f"{one.client()[0]:.2f}",
+                    "queue": one.queue(),
+                    "rejected": one.rejected(),
+                }
+            )
+    columns = [Words("cell", "cell"), Column("pass", "pass"), Words("shards", "shards (p primary, r replica)")]
+    columns += [Words("bottleneck", "bottleneck"), Words("cores", "CPU cores used"), Column("client", "client")]
+    columns += [Column("queue", "queue"), Column("rejected", "rejected")]
+    text = (
+        f"A node that used {BUSY:.0%} of its share of the CPU is the bottleneck, or else the load driver's machine; "
+        "the queue is the longest that was seen, at one look a second."
+    )
+    return [text, Sheet("limits", columns, rows)]

@@ -1,0 +1,319 @@
+"""Says how many nodes, shards and replicas a load takes, by models fitted to races of the capacity challenges."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from _tools.report.race import Race, ReportError
+from _tools.report.table import Column, Table, Words, share
+from _tools.report.text import count, number, percent
+from cluster_metrics.capacity.challenge import INDEX, QUERY
+
+from . import cells as capacity
+from . import model
+from .model import IndexModel, Measured, QueryModel
+
+MOST_NODES = 50
+MOST_SHARDS_PER_NODE = 2
+RESAMPLES = 200
+SEED = 42
+AS_GOOD = 1.02
+"""Up to so many times as much work the layout with fewer shards is taken."""
+ALIKE = ("words_mapping", "word_frequency", "capacity_bulk_size", "count_all_hits")
+"""Track parameters that all races of a plan have in common."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a cluster must carry.
+
+    :param docs: documents indexed per second; 0 for none.
+    :param searches: searches per second; 0 for none.
+    :param replicas: of each shard.
+    :param growth: factor on both, and on the documents held.
+    :param headroom: part of the busiest node's time that is kept free.
+    :param documents: that the index holds today; 0 for as many as in the races.
+    """
+
+    docs: float
+    searches: float
+    replicas: int
+    growth: float = 1.0
+    headroom: float = 0.3
+    documents: float = 0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A cluster that was weighed.
+
+    :param busy: part of the busiest node's time that the load takes; above 1 it cannot.
+    """
+
+    nodes: int
+    shards: int
+    busy: float
+
+
+@dataclass(frozen=True)
+class Models:
+    """What requests cost; None where no race measured it."""
+
+    queries: QueryModel | None
+    indexing: IndexModel | None
+
+    def busy(self, nodes: int, shards: int, goal: Goal) -> float:
+        """Part of the busiest node's time; as if one node were the busiest with both kinds of requests."""
+        held = _spread(nodes, shards, goal.replicas)
+        busy = 0.0
+        if self.queries:
+            visits = _visits(nodes, shards, goal.replicas)
+            costs = self.queries
+            each = visits * (costs.visit_s + costs.document_s * goal.documents / shards) + costs.request_s / nodes
+            busy += goal.searches * each
+        if self.indexing:
+            busy += goal.docs * self.indexing.seconds(held)
+        return busy
+
+
+@cache
+def _spread(nodes: int, shards: int, replicas: int) -> model.Table:
+    return model.spread(nodes, shards, replicas)
+
+
+@cache
+def _visits(nodes: int, shards: int, replicas: int) -> float:
+    return model.visits_balanced(_spread(nodes, shards, replicas))
+
+
+def layouts(models: Models, goal: Goal) -> Iterable[Layout]:
+    """The best layout of each number of nodes, from the fewest that hold the replicas on."""
+    for nodes in range(goal.replicas + 1, MOST_NODES + 1):
+        found = [Layout(nodes, s, models.busy(nodes, s, goal)) for s in range(1, MOST_SHARDS_PER_NODE * nodes + 1)]
+        least = min(layout.busy for layout in found)
+        yield next(layout for layout in found if layout.busy <= AS_GOOD * least)
+
+
+def cheapest(models: Models, goal: Goal) -> Layout | None:
+    """The layout with the fewest nodes that keeps the headroom; none up to the greatest number of nodes."""
+    return next((layout for layout in layouts(models, goal) if layout.busy <= 1 - goal.headroom), None)
+
+
+def fitted(queries: Sequence[Measured], indexing: Sequence[Measured]) -> Models:
+    return Models(
+        model.fit_queries(queries) if queries else None,
+        model.fit_indexing(indexing) if indexing else None,
+    )
+
+
+def resampled(cells: Sequence[Measured], rng: np.random.Generator) -> list[Measured]:
+    """The cells with their passes drawn anew."""
+    return [replace(cell, rates=list(rng.choice(np.array(cell.rates), len(cell.rates)))) for cell in cells]
+
+
+def check_alike(races: Sequence[Race]) -> None:
+    """Whether one model can be fitted to these races.
+
+    :raises ReportError: with the first thing that is wrong.
+    """
+    for race in races:
+        if not capacity.kinds_of(race):
+            raise ReportError(f"race [{race.id}] has no samples of a capacity challenge")
+        for name in ALIKE:
+            own, first = race.parameters.get(name), races[0].parameters.get(name)
+            if own != first:
+                raise ReportError(f"race [{race.id}] has {name} [{own}], race [{races[0].id}] has [{first}]")
+        if (own := _nodes_of(race)) != (first := _nodes_of(races[0])):
+            raise ReportError(f"race [{race.id}] ran on nodes of {own}, race [{races[0].id}] on nodes of {first}")
+
+
+def _nodes_of(race: Race) -> str:
+    return " and ".join(sorted({f"{count(race.cores(n), 'core')} and {n['heap_mb']} MB of heap" for n in race.target}))
+
+
+def plan(races: Sequence[Race], goal: Goal) -> str:
+    """The plan as Markdown.
+
+    :raises ReportError: when a target has no race that measured it, or no cluster of up to 50 nodes carries the load.
+    """
+    check_alike(races)
+    queries, indexing = (
+        [cell.measured() for race in races if race.challenge == name for cell in capacity.cells_of(race, kind).values()]
+        for kind, name in ((QUERY, "capacity-query"), (INDEX, "capacity-indexing"))
+    )
+    for wanted, cells, name, challenge in (
+        (goal.docs, indexing, "TARGET_DOCS", "capacity-indexing"),
+        (goal.searches, queries, "TARGET_QPS", "capacity-query"),
+    ):
+        if wanted and len(cells) <= model.COSTS:
+            raise ReportError(f"{name} takes a race of {challenge} with more than {model.COSTS} cells among RACES")
+    groups = ((queries, model.fit_queries), (indexing, model.fit_indexing))
+    models = fitted(queries, indexing)
+    today = goal.documents or max((cell.documents for cell in queries), default=0)
+    grown = replace(goal, docs=goal.docs * goal.growth, searches=goal.searches * goal.growth,
+                    documents=today * goal.growth)  # fmt: skip
+    best = cheapest(models, grown)
+    if not best:
+        raise ReportError(
+            f"no cluster of up to {MOST_NODES} nodes like these carries the load with {goal.replicas} replicas: "
+            "searches take more of them, documents fewer"
+        )
+    rng = np.random.default_rng(SEED)
+    drawn = [fitted(resampled(queries, rng), resampled(indexing, rng)) for _ in range(RESAMPLES)]
+    busy = np.array([one.busy(best.nodes, best.shards, grown) for one in drawn])
+    needed = [layout.nodes if (layout := cheapest(one, grown)) else MOST_NODES for one in drawn]
+    low, high = np.percentile(busy, (2.5, 97.5))
+    of = f"{number(grown.docs)} documents/s and {number(grown.searches)} searches/s on {grown.documents:,.0f} documents"
+    content = percent(float(np.mean(np.array(needed) <= best.nodes)))
+    lines = [
+        f"**Nodes: {best.nodes}, shards: {best.shards}, replicas: {goal.replicas}**, for {of} (growth "
+        f"{goal.growth:g} ×), on nodes of {_nodes_of(races[0])} like the raced ones.",
+        f"Headroom: {percent(1 - best.busy)} of the busiest node's time stays free [{percent(1 - high)}, "
+        f"{percent(1 - low)}]; wanted are {percent(goal.headroom)}.",
+        f"Confidence: of {RESAMPLES} fits to passes drawn anew, {content} are content with so many nodes; 95 % need "
+        f"{min(needed)} to {int(np.percentile(needed, 97.5))}.",
+        *_extrapolations(best, grown, queries, indexing),
+        *_doubts(races),
+    ]
+    if models.queries and goal.searches and not models.queries.document_s:
+        lines.append(
+            "**Warning:** the raced indices are too small to tell what a document scanned costs, so the plan leaves it "
+            "out: race with more word_documents, and count_all_hits as your searches have it."
+        )
+    errors = [e for cells, fit in groups if cells for e in _held_out(cells, fit)]
+    if errors and (error := float(np.median(errors))) > goal.headroom:
+        lines.append(
+            f"**Warning:** the model misses cells that it has not seen by {percent(error)} in the median, "
+            "more than the headroom: race more passes on a quiet machine, with longer cells, before you rely on this."
+        )
+    return (
+        "# Plan\n\n" + "".join(f"- {line}\n" for line in lines)
+        + "\n## What more or fewer nodes do\n\n" + _around(models, grown, best)
+        + "\n## Model\n\n" + _model(models, queries, indexing)
+        + _mixed(races, models)
+    )  # fmt: skip
+
+
+def _extrapolations(best: Layout, goal: Goal, *groups: Sequence[Measured]) -> Iterable[str]:
+    cells = [cell for group in groups for cell in group]
+    replicas = max(len(held) for c in cells for held in [_copies(c)]) - 1
+    for what, value, most in (
+        ("nodes", best.nodes, max(len(cell.table) for cell in cells)),
+        ("shards", best.shards, max(cell.shards for cell in cells)),
+        ("replicas", goal.replicas, replicas),
+        ("documents", goal.documents if groups[0] else 0, max(cell.documents for cell in cells)),
+    ):
+        if value > most:
+            yield (
+                f"**Extrapolation:** {value:,.0f} {what}, raced were {most:,} at most; that the model holds there is "
+                "assumed, and the interval above does not hold it."
+            )
+
+
+def _copies(cell: Measured) -> list[str]:
+    """The copies of the first shard."""
+    return [shard for held in cell.table.values() for shard in held if shard[:-1] == "0"]
+
+
+def _doubts(races: Sequence[Race]) -> Iterable[str]:
+    for race in races:
+        if not race.document.get("results"):
+            yield f"**Warning:** race [{race.id}] was not finished."
+        if any("cpu_held_by" in node for node in race.target):
+            yield f"Race [{race.id}] simulates nodes on one machine: take the shape from it, and race on your own."
+        passes = [p for kind in capacity.kinds_of(race)[:1] for c in capacity.cells_of(race, kind).values()
+                  for p in c.passes.values()]  # fmt: skip
+        free = sum(not capacity.full_nodes(one, race) for one in passes)
+        if free:
+            yield (
+                f"Race [{race.id}]: in {free} of {len(passes)} cells and passes no node was at its limit, so costs are "
+                "too high, and the plan is on the safe side."
+            )
+
+
+def _around(models: Models, goal: Goal, best: Layout) -> str:
+    rows = []
+    for layout in layouts(models, goal):
+        if layout.nodes > best.nodes + 2:
+            break
+        row = {"nodes": layout.nodes, "shards": layout.shards, "busy": layout.busy}
+        rows.append(row | {"docs": goal.docs / layout.busy, "searches": goal.searches / layout.busy})
+    columns = [Column("nodes", "nodes"), Column("shards", "shards"), share("busy", "busiest node")]
+    columns += [Column("docs", "documents/s when full"), Column("searches", "searches/s when full")]
+    return (
+        "The busiest node's time that the load takes, and the load at which that node is full, with documents and "
+        "searches in this proportion.\n\n" + Table("layouts", columns, rows).markdown()
+    )
+
+
+def _model(models: Models, queries: Sequence[Measured], indexing: Sequence[Measured]) -> str:
+    costs: dict[str, float] = {}
+    if models.queries:
+        costs["search: a shard, whatever it holds"] = 1e3 * models.queries.visit_s
+        costs["search: a million documents of that shard"] = 1e9 * models.queries.document_s
+        costs["search: a request, spread over all nodes"] = 1e3 * models.queries.request_s
+    if models.indexing:
+        costs["document: its primary shard"] = 1e3 * models.indexing.primary_s
+        costs["document: each replica"] = 1e3 * models.indexing.replica_s
+        costs["document: a request, spread over all nodes"] = 1e3 * models.indexing.request_s
+    rows = [{"cost": cost, "ms": ms} for cost, ms in costs.items()]
+    text = (
+        "A cluster is as fast as the node with most to do. What it has to do is counted from the shards that it holds; "
+        "searches go where least is to do. What each of it takes of a node's time is fitted to all cells, no cost "
+        "below 0; costs that only appear together may be split wrongly between them.\n\n"
+        + Table("costs", [Words("cost", "cost"), Column("ms", "time", "ms")], rows).markdown()
+        + "\n"
+    )
+    for what, errors in (
+        ("searches", _held_out(queries, model.fit_queries)),
+        ("indexing", _held_out(indexing, model.fit_indexing)),
+    ):
+        if errors:
+            text += (
+                f"Hold-out error, {what}, each cell left out in turn: {percent(float(np.median(errors)))} in the "
+                f"median of {len(errors)}, {percent(max(errors))} at most.\n"
+            )
+    return text
+
+
+def _held_out(cells: Sequence[Measured], fit: Callable[[Iterable[Measured]], model.Model]) -> list[float]:
+    """Relative error of each cell by the model of the others; none when they are too few."""
+    expected = model.held_out(cells, fit)
+    errors = [abs(e / float(np.median(c.rates)) - 1) for e, c in zip(expected, cells)]
+    return errors if np.isfinite(errors).all() else []
+
+
+def _mixed(races: Sequence[Race], models: Models) -> str:
+    rows, errors = [], []
+    for race in races:
+        if race.challenge != "capacity-mixed" or not models.queries or not models.indexing:
+            continue
+        indexed = capacity.cells_of(race, INDEX)
+        for name, cell in capacity.cells_of(race, QUERY).items():
+            if name in indexed:
+                seen, docs = cell.measured(), float(np.median(indexed[name].rates()))
+                left = 1 - docs * models.indexing.seconds(seen.table)
+                expected = max(0.0, left / models.queries.seconds(seen.table, seen.shards, seen.documents))
+                median = float(np.median(seen.rates))
+                errors.append(abs(expected / median - 1))
+                row = {"cell": name, "docs": docs, "seen": median, "expected": expected}
+                rows.append(row | {"error": expected / median - 1})
+    if not rows:
+        return "\nNo race of capacity-mixed is among RACES: that searches and documents add up is assumed.\n"
+    return (
+        "\nSearches beside documents, by the model fitted to each alone, against capacity-mixed:\n\n"
+        + Table(
+            "mixed",
+            [
+                Words("cell", "cell"),
+                Column("docs", "documents/s"),
+                Column("seen", "searches/s"),
+                Column("expected", "model"),
+                share("error", "error"),
+            ],
+            rows,
+        ).markdown()
+        + f"\nError: {percent(float(np.median(errors)))} in the median, {percent(max(errors))} at most.\n"
+    )

@@ -1,0 +1,188 @@
+"""The capacity challenges: what shards and replicas do to throughput, and how large a cluster must be."""
+
+from ..core.challenge import Challenge, Compared, Key, Needs, Operation, Sample
+from ..core.index import CHECK_TARGET
+from ..core.limits import said
+from ..core.parameters import FOREIGN, PASSES, Choice, Flag, Integer, Many
+from . import indices, load
+from .words import Words
+
+INDEX, QUERY = "capacity-index", "capacity-query"
+PREPARE, MONITOR = "capacity-prepare", "capacity-monitor"
+WHERE = (
+    Key("cell", "", "shards and replicas, such as 2s-1r, in a mixed race with the documents per second behind"),
+    Key("pass", "", "pass over the cells; 0 counts for nothing"),
+)
+CHECK = Operation("capacity-check", indices.CheckGrid)
+BUILD = Operation(
+    "capacity-build",
+    indices.BuildWords,
+    indices.BuildWordsParams,
+    samples=(
+        Sample(
+            "capacity-build",
+            "race",
+            (
+                Key("documents", "documents", "documents of the corpus"),
+                Key("store_bytes", "bytes", "size of one copy of the index of most shards"),
+                Key("load_s", "s", "time to load it, without what comes after"),
+            ),
+        ),
+    ),
+)
+PREPARED = Operation(
+    PREPARE,
+    indices.PrepareCell,
+    indices.PrepareCellParams,
+    samples=(
+        Sample(
+            PREPARE,
+            "cell and pass",
+            (
+                *WHERE,
+                Key("shards", "shards", "primary shards"),
+                Key("replicas", "replicas", "replicas of each"),
+                Key("rate", "documents/s", "documents to be indexed meanwhile; 0 for none"),
+                Key("documents", "documents", "documents that the index holds"),
+                Key("shard_table", "", "which node holds which shards, as JSON text"),
+            ),
+        ),
+    ),
+    cell=2,
+)
+SEARCH = Operation(
+    QUERY,
+    load.QueryRunner,
+    load.QueryParams,
+    samples=(
+        Sample(
+            QUERY,
+            "search",
+            (
+                *WHERE,
+                Key("took", "ms", "`took`"),
+                Key("hits", "documents", "hits, up to 10,000 unless all are counted"),
+            ),
+        ),
+    ),
+)
+INDEXING = Operation(
+    INDEX,
+    load.IndexRunner,
+    load.DocumentParams,
+    samples=(Sample(INDEX, "request", (*WHERE, Key("success-count", "documents", "documents acknowledged"))),),
+)
+LOOK = Operation(
+    MONITOR,
+    load.Monitor,
+    load.MonitorParams,
+    samples=(
+        Sample(
+            MONITOR,
+            "second",
+            (
+                *WHERE,
+                Key("nodes", "", "per node its clock, CPU time, queues and rejections since its start, as JSON text"),
+                Key("client_cpu_ms", "ms", "CPU time of all of Rally's processes on this host since their start"),
+                Key("host_busy_ms", "ms", "of all cores of this host since its start"),
+                Key("host_idle_ms", "ms", "the same"),
+            ),
+        ),
+    ),
+)
+DROP = Operation("capacity-drop", indices.DropWords)
+COMMON = (
+    *Words.parameters.values(),
+    FOREIGN,
+    PASSES,
+    Choice(
+        "words_mapping",
+        "Analysis of both text fields: words and shingles of two and three, or words alone.",
+        choices=("heavy", "light"),
+    ),
+    Many("capacity_shards", "Primary shards of the cells of the capacity challenges.", "shards", True, low=1, high=100),
+    Many(
+        "capacity_replicas",
+        "Replicas of the cells of the capacity challenges; fewer than the target has data nodes.",
+        "replicas",
+        True,
+        low=0,
+        high=20,
+    ),
+    Integer("capacity_clients", "Clients that send without a pause, each for itself.", "clients", low=1, high=256),
+    Integer(
+        "cell_seconds", "Time that each cell of the capacity challenges is measured.", "seconds", low=1, high=86_400
+    ),
+    Integer("cell_warmup_seconds", "Time under load before that.", "seconds", low=0, high=86_400),
+)
+BULK = Integer(
+    "capacity_bulk_size",
+    "Documents that capacity-indexing and capacity-mixed send at once; 1 sends each by a request of its own.",
+    "documents",
+    low=1,
+    high=10_000,
+)
+ALL_HITS = Flag("count_all_hits", "Count all hits of a search, not 10,000 at most.")
+NEEDS = Needs(nodes=3, node_cores=0.4)
+COMPARED = Compared(
+    PREPARE,
+    ("ms",),
+    "1s-0r",
+    "passes",
+    unit="pass",
+    derived=(Key("ms", "ms", "time per search or document at full load"),),
+)
+GENERATED = said("The documents are random words: real text has other frequencies, and real searches other terms.")
+CHALLENGES = (
+    Challenge(
+        name="capacity-query",
+        question="What do shards and replicas do to the throughput of searches?",
+        corpora=(Words,),
+        operations=(CHECK_TARGET, CHECK, BUILD, PREPARED, SEARCH, LOOK, DROP),
+        parameters=(*COMMON, ALL_HITS),
+        compared=COMPARED,
+        minutes=50,
+        disk_factor=35,
+        needs=NEEDS,
+        test_mode={"passes": 2},
+        limits=(GENERATED,),
+    ),
+    Challenge(
+        name="capacity-indexing",
+        question="What do shards and replicas do to the throughput of indexing?",
+        corpora=(Words,),
+        operations=(CHECK_TARGET, CHECK, PREPARED, INDEXING, LOOK, DROP),
+        parameters=(*COMMON, BULK),
+        compared=COMPARED,
+        minutes=20,
+        disk_factor=10,
+        needs=NEEDS,
+        test_mode={"passes": 2},
+        limits=(GENERATED,),
+    ),
+    Challenge(
+        name="capacity-mixed",
+        question="What do searches and indexing cost each other?",
+        corpora=(Words,),
+        operations=(CHECK_TARGET, CHECK, BUILD, PREPARED, SEARCH, INDEXING, LOOK, DROP),
+        parameters=(
+            *COMMON,
+            ALL_HITS,
+            BULK,
+            Many(
+                "mixed_docs_per_second",
+                "Rates at which capacity-mixed indexes while it searches.",
+                "documents/s",
+                True,
+                low=1,
+                high=10_000_000,
+            ),
+        ),
+        compared=COMPARED,
+        minutes=75,
+        disk_factor=35,
+        needs=NEEDS,
+        test_mode={"passes": 2},
+        limits=(GENERATED,),
+    ),
+)

@@ -1,0 +1,183 @@
+"""The load of the capacity challenges: searches, documents, and a look at all nodes meanwhile."""
+
+import asyncio
+import itertools
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+from esrally.utils import process
+
+from ..core.rounds import Runner, outcome
+from ..wire.bulk import send_bulk, with_actions
+from ..wire.requests import request
+from .indices import CapacityParams, index_of
+from .words import FIELDS
+
+QUERIES = 10_000
+"""Different queries; clients walk through them in turn."""
+MONITOR_SECONDS = 1.0
+HOST_TIMES = 8
+"""Of the CPU times that Linux counts, those that are no part of another: all but the ones of guests."""
+
+
+class QueryRunner(Runner):
+    """One search by one client. The response is filtered to what is checked; the target still fetches the hits.
+
+    Mandatory keys: ``cell``, ``pass``, ``path``, ``body``. A search of which shards failed, or that timed out, counts as
+    an error.
+    """
+
+    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        response = await request(es, "POST", params["path"], params["body"])
+        shards = response["_shards"]
+        failed = shards["failed"] or response["timed_out"]
+        problem = f"{shards['failed']} of {shards['total']} shards failed, or it timed out"
+        return {
+            "weight": 1,
+            "unit": "ops",
+            **{key: params[key] for key in ("cell", "pass")},
+            "took": response["took"],
+            "hits": response["hits"]["total"]["value"],
+            **outcome([problem] if failed else [], "search"),
+        }
+
+
+class IndexRunner(Runner):
+    """Indexes one document by a request of its own, or several by ``_bulk``.
+
+    Mandatory keys: ``cell``, ``pass``, ``index``, ``documents`` (lines of JSON). A document that a replica failed to
+    take counts as an error.
+    """
+
+    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        index, documents = params["index"], params["documents"]
+        if len(documents) > 1:
+            counts = await send_bulk(es, index, with_actions(documents), len(documents))
+            errors, what = counts.errors, counts.problem()
+        else:
+            once = es.options(max_retries=0)  # repeated by the transport, a document could be indexed twice
+            response = await once.perform_request(
+                method="POST",
+                path=f"/{index}/_doc?filter_path=_shards",
+                headers={"content-type": "application/json", "accept": "application/json"},
+                body=documents[0],
+            )
+            errors, what = min(1, response.body["_shards"]["failed"]), "a replica failed"
+        return {
+            "weight": len(documents),
+            "unit": "docs",
+            **{key: params[key] for key in ("cell", "pass")},
+            "success-count": len(documents) - errors,
+            **outcome([what] if errors else [], "bulk"),
+            "error-count": errors,
+        }
+
+
+class Monitor(Runner):
+    """Looks at all nodes, and at Rally itself, once a second while a cell is under load.
+
+    Mandatory keys: ``cell``, ``pass``.
+    """
+
+    def __init__(self) -> None:
+        self._rally: list[psutil.Process] = []
+
+    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        path = "/_nodes/stats/process,thread_pool"
+        wanted = "name", "process.timestamp", "process.cpu.total_in_millis", "thread_pool.search", "thread_pool.write"
+        stats = await request(es, "GET", f"{path}?filter_path={','.join(f'nodes.*.{w}' for w in wanted)}")
+        nodes = {}
+        for node in stats["nodes"].values():
+            pools = [node["thread_pool"][pool] for pool in ("search", "write")]
+            nodes[node["name"]] = {
+                "at": node["process"]["timestamp"],
+                "cpu_ms": node["process"]["cpu"]["total_in_millis"],
+                "queue": sum(pool["queue"] for pool in pools),
+                "rejected": sum(pool["rejected"] for pool in pools),
+            }
+        # looking for them takes tens of ms, in which other clients of this process stand still; they stay the same
+        self._rally = self._rally or [psutil.Process(), *process.find_all_other_rally_processes()]
+        host = psutil.cpu_times()
+        idle = host.idle + getattr(host, "iowait", 0.0)
+        result = {
+            "weight": 1,
+            "unit": "ops",
+            "cell": params["cell"],
+            "pass": params["pass"],
+            "nodes": json.dumps(nodes),
+            "client_cpu_ms": float(1000 * sum(map(_cpu_seconds, self._rally))),
+            "host_busy_ms": float(1000 * (sum(host[:HOST_TIMES]) - idle)),
+            "host_idle_ms": float(1000 * idle),
+        }
+        await asyncio.sleep(MONITOR_SECONDS)  # no pace of Rally's, which test mode takes away
+        return result
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.Error:
+        return 0.0
+    return times.user + times.system
+
+
+class QueryParams(CapacityParams):
+    """The queries in turn, each client from a place of its own on. Mandatory keys: ``cell``, ``shards``; track
+    parameter: ``count_all_hits``.
+    """
+
+    def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
+        super().__init__(track, params, **kwargs)
+        self._queries: Iterator[str] | None = None
+
+    def params(self) -> dict[str, Any]:
+        if self._queries is None:
+            texts = self._prepared.corpus.queries(QUERIES)
+            first = self._client * QUERIES // self._clients
+            self._queries = itertools.cycle(texts[first:] + texts[:first])
+        body: dict[str, Any] = {"query": {"match": {FIELDS[0]: next(self._queries)}}}
+        if self.values["count_all_hits"]:
+            body["track_total_hits"] = True
+        path = f"/{index_of(self.operation['shards'])}/_search?filter_path=took,timed_out,_shards,hits.total"
+        return self._cell | {"path": path, "body": body}
+
+
+class DocumentParams(CapacityParams):
+    """The documents in turn, each client those of a stretch of its own, again and again.
+
+    Mandatory keys: ``cell``, ``shards``; track parameter: ``capacity_bulk_size`` (1 for a request per document).
+    """
+
+    def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
+        super().__init__(track, params, **kwargs)
+        self._lines: Iterator[bytes] | None = None
+
+    def params(self) -> dict[str, Any]:
+        if self._lines is None:
+            self._lines = self._stretch()
+        documents = list(itertools.islice(self._lines, self.values["capacity_bulk_size"]))
+        return self._cell | {"index": index_of(self.operation["shards"]), "documents": documents}
+
+    def _stretch(self) -> Iterator[bytes]:
+        file = self._prepared.file()
+        size = os.path.getsize(file)
+        first, last = (size * client // self._clients for client in (self._client, self._client + 1))
+        with open(file, "rb") as f:
+            while True:
+                f.seek(max(0, first - 1))
+                if first:
+                    f.readline()  # the rest of a line that begins in the stretch before
+                if f.tell() >= last:
+                    f.seek(0)  # a stretch without the start of a line: more clients than documents
+                while f.tell() < last:
+                    yield f.readline()
+
+
+class MonitorParams(CapacityParams):
+    """Mandatory key: ``cell``."""
+
+    def params(self) -> dict[str, Any]:
+        return self._cell

@@ -1,0 +1,150 @@
+"""The track processor: checks the parameters, lays out the corpora and the passes, and has the corpora generated."""
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from esrally import exceptions
+from esrally.track import loader
+from esrally.utils import console
+
+from ..corpus import prepared
+from ..corpus.files import CorpusError
+from . import challenge as records
+from .rounds import shuffled
+
+
+class Experiment(loader.TrackProcessor):
+    """Turns the track as its JSON has it into the experiment that the parameters describe.
+
+    Rally runs ``on_after_load_track`` in every process that loads the track, so it is cheap and depends on nothing but
+    the parameters.
+    """
+
+    def __init__(self) -> None:
+        self.cfg: Any = None  # set by Rally when the processor is registered
+
+    def on_after_load_track(self, track: Any) -> None:
+        test_mode = self.cfg.opts("track", "test.mode.enabled", mandatory=False, default_value=False)
+        values = check(track.meta_data.pop("parameters"))
+        if test_mode:
+            # Rally itself makes it one warm-up and one counted iteration per task
+            for record in records.challenges().values():
+                values |= {name: min(values[name], most) for name, most in record.test_mode.items()}
+        for corpus in corpora_of(values, test_mode).values():
+            values |= corpus.sizes()
+            prepared.lay_out(track, corpus)
+        for record in records.challenges().values():
+            values |= record.derived(values)
+        for challenge in track.challenges:
+            record = records.challenges()[challenge.name]
+            challenge.schedule = lay_out_passes(challenge.schedule, values["seed"], values["passes"])
+            challenge.schedule = record.lay_out(challenge.schedule, values)
+            for task in (leaf for element in challenge.schedule for leaf in element):
+                if operation := records.operations().get(task.operation.type):
+                    task.operation.params["parameters"] = values
+                    if operation.rounds:
+                        task.iterations = values[operation.rounds]
+                        task.operation.params |= {
+                            "warmup-iterations": task.warmup_iterations,
+                            "iterations": task.iterations,
+                        }
+
+    def on_prepare_track(self, track: Any, data_root_dir: str) -> Iterator[tuple[Callable, dict]]:
+        challenge = track.selected_challenge_or_default
+        record = records.challenges()[challenge.name]
+        tasks = (task for element in challenge.schedule for task in element)
+        # none where --include-tasks left operations of Rally's alone, which read rows
+        values = next((t.operation.params["parameters"] for t in tasks if "parameters" in t.operation.params), None)
+        encodings = list(record.encodings(values)) if values else []
+        for kind in record.corpora:
+            corpus = prepared.corpus_in(track, kind)
+            common = {"name": corpus.name, "corpus": asdict(corpus), "encodings": encodings}
+            for number in range(len(corpus.parts())):
+                yield prepare_part, {"number": number, "data_root": data_root_dir, **common}
+
+
+def prepare_part(name: str, corpus: dict[str, Any], number: int, encodings: list[str], data_root: str) -> None:
+    """Generates one file of a corpus on a load-driver host, unless it is there. Rally runs one per core.
+
+    :param corpus: what it depends on.
+    :param number: of the file, counted from 0.
+    :param encodings: of the bulk bodies to be made besides.
+    """
+    made = records.corpora()[name](**corpus)
+    try:
+        prepared.generate(made, number, Path(data_root) / name, encodings, lambda line: console.info(line, flush=True))
+    except CorpusError as e:
+        raise exceptions.DataError(str(e)) from None
+
+
+def check(values: dict[str, Any]) -> dict[str, Any]:
+    """Checks the resolved values of all track parameters.
+
+    :param values: name to value, as ``track.json`` resolved them.
+    :return: name to value, lists always as lists.
+    :raises esrally.exceptions.TrackConfigError: on the first value that is not allowed.
+    """
+    known = records.parameters()
+    by_bytes = known["corpus_bytes"].check(values["corpus_bytes"]) and not values["rows_per_epoch"]
+    checked = {
+        name: value if name == "rows_per_epoch" and by_bytes else known[name].check(value)
+        for name, value in values.items()
+    }
+    for record in records.challenges().values():
+        if problem := next(record.check(checked), None):
+            raise exceptions.TrackConfigError(problem)
+    try:
+        for corpus in corpora_of(checked).values():
+            corpus.check()
+    except CorpusError as e:
+        raise exceptions.TrackConfigError(f"track parameters: {e}") from None
+    return checked
+
+
+def corpora_of(values: dict[str, Any], test_mode: bool = False) -> dict[str, Any]:
+    """The corpora that checked parameters ask for, by name; in Rally's test mode with at most 1000 documents a file."""
+    return {name: kind.of(values, test_mode) for name, kind in records.corpora().items()}
+
+
+def lay_out_passes(schedule: list, seed: int, passes: int) -> list:
+    """Repeats the cells of a schedule once per pass, each pass in an order of its own.
+
+    All copies keep the names of their tasks, so Rally's summary and ``compare`` show one row per cell over all passes;
+    only the first is marked for reporting, and only it has warm-up iterations. Where a cell is loaded for a time
+    instead, pass 0 goes ahead, which warms up the nodes and counts for nothing.
+    """
+    cells = _cells(schedule)
+    if not cells:
+        return schedule
+    copies = []
+    first_pass = 0 if max(map(len, cells.values())) > 1 else 1
+    for number in range(first_pass, passes + 1):
+        for name in shuffled(sorted(cells), seed, "pass", number):
+            for element in copy.deepcopy(cells[name]):
+                for task in element:
+                    if number > first_pass:
+                        task.warmup_iterations = 0 if task.warmup_iterations else task.warmup_iterations
+                        task.operation.params["include-in-reporting"] = False
+                    task.operation.params |= {
+                        "pass": number,
+                        "warmup-iterations": task.warmup_iterations,
+                        "iterations": task.iterations,
+                    }
+                copies.append(element)
+    in_cells = [element for cell in cells.values() for element in cell]
+    first = schedule.index(in_cells[0])
+    return schedule[:first] + copies + [element for element in schedule[first:] if element not in in_cells]
+
+
+def _cells(schedule: list) -> dict[str, list]:
+    """The cells of a schedule by the name of their first task."""
+    found = {}
+    for i, element in enumerate(schedule):
+        task = next(iter(element))
+        operation = records.operations().get(task.operation.type)
+        if operation and operation.cell:
+            found[task.name] = schedule[i : i + operation.cell]
+    return found

@@ -1,0 +1,199 @@
+"""Track parameters: five kinds, and those that several rooms share. Their defaults stand in ``track.json`` alone."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from esrally import exceptions
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A track parameter.
+
+    :param name: as given to ``--track-params``.
+    :param text: what it does, one sentence.
+    :param unit: what one unit of the value is.
+    :param selects: whether it changes only which configurations run, how often, and what is said of them; races that
+        differ in it are still of one configuration.
+    """
+
+    name: str
+    text: str
+    unit: str = ""
+    selects: bool = False
+
+    @property
+    def allowed(self) -> str:
+        """What the value may be, in words."""
+        raise NotImplementedError
+
+    def accepted(self, value: Any) -> Any:
+        """The value to use; None when it is not allowed."""
+        raise NotImplementedError
+
+    def check(self, value: Any) -> Any:
+        """Returns the value to use.
+
+        :raises esrally.exceptions.TrackConfigError: with one line that names the parameter, the value and what is
+            allowed.
+        """
+        if (accepted := self.accepted(value)) is None:
+            raise exceptions.TrackConfigError(f"track parameter [{self.name}] is [{value}], allowed is {self.allowed}")
+        return accepted
+
+
+@dataclass(frozen=True)
+class Integer(Parameter):
+    """A whole number from ``low`` to ``high``."""
+
+    low: int = 0
+    high: int = 0
+
+    @property
+    def allowed(self) -> str:
+        return f"an integer from {self.low:,} to {self.high:,}"
+
+    def accepted(self, value: Any) -> Any:
+        ok = isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high
+        return value if ok else None
+
+
+@dataclass(frozen=True)
+class Choice(Parameter):
+    """One of a few texts."""
+
+    choices: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> str:
+        return " or ".join(self.choices)
+
+    def accepted(self, value: Any) -> Any:
+        return value if value in self.choices else None
+
+
+@dataclass(frozen=True)
+class Flag(Parameter):
+    """True or false."""
+
+    @property
+    def allowed(self) -> str:
+        return "true or false"
+
+    def accepted(self, value: Any) -> Any:
+        return value if isinstance(value, bool) else None
+
+
+@dataclass(frozen=True)
+class Text(Parameter):
+    """A text of a certain form.
+
+    :param pattern: regular expression that matches all of it.
+    :param form: the same in words.
+    """
+
+    pattern: str = ""
+    form: str = ""
+
+    @property
+    def allowed(self) -> str:
+        return self.form
+
+    def accepted(self, value: Any) -> Any:
+        return str(value) if re.fullmatch(self.pattern, str(value)) else None
+
+
+@dataclass(frozen=True)
+class Many(Parameter):
+    """A list without repetition, or one alone of what it may hold; ``all`` stands for all choices.
+
+    :param low: least integer in it.
+    :param high: greatest.
+    :param choices: texts instead of integers.
+    """
+
+    low: int = 0
+    high: int = 0
+    choices: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> str:
+        if self.choices:
+            return f"all, or a list of {', '.join(self.choices)}"
+        return f"a list of integers from {self.low:,} to {self.high:,}"
+
+    def accepted(self, value: Any) -> Any:
+        if self.choices and value == "all":
+            return list(self.choices)
+        of = Choice("", "", choices=self.choices) if self.choices else Integer("", "", low=self.low, high=self.high)
+        values = value if isinstance(value, list) else [value]
+        ok = values and all(of.accepted(v) is not None for v in values) and len(set(values)) == len(values)
+        return list(values) if ok else None
+
+
+TIME = r"\d+(ms|s|m|h)"
+SHARDS = (
+    Integer("number_of_shards", "Primary shards of the index.", "shards", low=1, high=1024),
+    Integer("number_of_replicas", "Replicas of each primary shard.", "replicas", low=0, high=100),
+)
+SEED = Integer("seed", "Seed of the corpus and of the order of all requests.", low=0, high=2**63 - 1)
+BULK_SIZE = Integer("bulk_size", "Documents of one bulk request.", "documents", low=1, high=1_000_000)
+SEGMENTS = Integer(
+    "force_merge_max_num_segments",
+    "Segments per shard after the force-merge that follows the load; 0 leaves them as they are.",
+    "segments",
+    low=0,
+    high=1000,
+)
+FOREIGN = Flag("delete_foreign_index", "Delete an index of that name even if this track did not create it.", "", True)
+LOAD = (
+    *SHARDS,
+    Choice("cluster_health", "Health that the index must reach before the load.", choices=("green", "yellow")),
+    BULK_SIZE,
+    Integer("bulk_indexing_clients", "Concurrent clients of the load.", "clients", low=1, high=256),
+    SEGMENTS,
+    Text(
+        "refresh_interval",
+        "How often the index is refreshed; default leaves it to Elasticsearch.",
+        pattern=rf"default|-1|{TIME}",
+        form="default, -1 for never, or a time such as 30s",
+    ),
+    Choice(
+        "translog_durability",
+        "Whether the translog is fsynced with each request, or at intervals.",
+        choices=("request", "async"),
+    ),
+    Text(
+        "translog_sync_interval",
+        "How often the translog is fsynced; default leaves it to Elasticsearch.",
+        pattern=rf"default|{TIME}",
+        form="default, or a time such as 5s",
+    ),
+    Text(
+        "translog_flush_threshold",
+        "Size of the translog at which it is flushed; default leaves it to Elasticsearch.",
+        pattern=r"default|\d+(kb|mb|gb)",
+        form="default, or a size such as 512mb",
+    ),
+    Choice("codec", "How stored fields are compressed.", choices=("default", "best_compression")),
+    Choice(
+        "source_mode",
+        "Whether the source of documents is stored, or put together from doc values (from 8.17 on).",
+        choices=("stored", "synthetic"),
+    ),
+    FOREIGN,
+)
+"""Of challenges that create and load the index of their corpus by the tasks tagged setup."""
+WARMUP = Integer(
+    "warmup_iterations",
+    "Coverages of each cell before its first pass, and rounds before those of the plan, that are not counted.",
+    "coverages",
+    True,
+    low=0,
+    high=1000,
+)
+ROUNDS = Integer(
+    "rounds", "Rounds of the plan task, each visiting every cell once.", "rounds", True, low=1, high=10_000
+)
+PASSES = Integer("passes", "Passes over all cells, each in an order of its own.", "passes", True, low=1, high=100)

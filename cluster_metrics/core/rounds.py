@@ -1,0 +1,101 @@
+"""Tasks that walk a plan in rounds: the order of each, and what a runner returns of it."""
+
+import hashlib
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+
+class Runner:
+    """What all runners of this track share: Rally logs them by name."""
+
+    def __repr__(self) -> str:
+        return type(self).__name__
+
+
+class Params:
+    """What the param sources of this track share; Rally makes one per task and worker, before the corpus is prepared.
+
+    :param track: the Rally track, after its track processor.
+    :param params: of the operation, with ``parameters`` (all track parameters), which the track processor adds.
+    """
+
+    infinite = True
+
+    def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
+        self.track = track
+        self.operation = params
+        self.values: Mapping[str, Any] = params["parameters"]
+
+    def partition(self, partition_index: int, total_partitions: int) -> "Params":
+        return self
+
+    def params(self) -> dict[str, Any]:
+        """The parameters of one call of the runner."""
+        raise NotImplementedError
+
+
+class RoundParams(Params):
+    """Param source of a plan: one round a call, warm-up rounds numbered up to 0, counted ones from 1 on.
+
+    The track processor adds ``warmup-iterations`` and ``iterations`` to the operation.
+    """
+
+    def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
+        super().__init__(track, params, **kwargs)
+        self._numbers = itertools.count(1 - params["warmup-iterations"])
+
+    def params(self) -> dict[str, Any]:
+        number = next(self._numbers)
+        return {"round": number} | self.round(number)
+
+    def round(self, number: int) -> dict[str, Any]:
+        """What the runner needs for a round beside its number."""
+        raise NotImplementedError
+
+
+def shuffled(items: list, *key: object) -> list:
+    """The items in an order that only the key decides, the same on every host and Python version."""
+    return sorted(items, key=lambda item: hashlib.sha256(repr((*key, item)).encode()).digest())
+
+
+def timed(operation: str, kind: str, absolute_time: float, started: float, ended: float) -> dict[str, Any]:
+    """When a sample was taken, as Rally's ``dependent_timing`` wants it; Rally writes a ``service_time`` of it.
+
+    :param operation: what the sample is about.
+    :param kind: its ``operation-type``.
+    :param absolute_time: when it began, in seconds since the epoch.
+    :param started: the same by a clock that only goes forward, in seconds.
+    :param ended: when the last response was there, by that clock.
+    """
+    return {
+        "operation": operation,
+        "operation-type": kind,
+        "absolute_time": absolute_time,
+        "request_start": started,
+        "request_end": ended,
+        "service_time": ended - started,
+    }
+
+
+def outcome(problems: list[str], kind: str) -> dict[str, Any]:
+    """What a sample records of what went wrong with it: Rally's ``success``, ``error-count`` and, if there was anything,
+    ``error-type`` and ``error-description`` with the first three problems.
+
+    :param kind: the error type.
+    """
+    found: dict[str, Any] = {"success": not problems, "error-count": len(problems)}
+    if problems:
+        found |= {"error-type": kind, "error-description": "; ".join(problems[:3])}
+    return found
+
+
+def round_result(timings: list[dict[str, Any]], problems: list[str], **common: Any) -> dict[str, Any]:
+    """The result of a round for Rally.
+
+    :param timings: one entry per sample, with its ``dependent_timing``; Rally writes a document for each.
+    :param problems: what went wrong, a line each.
+    :param common: metadata of the round itself.
+    """
+    result = {"weight": len(timings), "unit": "samples", **common, "dependent_timing": timings}
+    return result | outcome(problems, "failed-samples")

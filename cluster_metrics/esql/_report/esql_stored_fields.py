@@ -1,0 +1,289 @@
+"""Explains an esql-stored-fields race: what loading text costs by share of the documents, and which setting is best."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from _tools.report import plots, stability
+from _tools.report.cells import Cells
+from _tools.report.compare import Comparison
+from _tools.report.race import Race
+from _tools.report.section import Figure, Section
+from _tools.report.stats import Estimate, crossing, median, race_ratio, ratio
+from _tools.report.table import Column, Table, Words, share
+from _tools.report.text import interval, number, percent
+from cluster_metrics.esql.esql_stored_fields import AS_IS, PROFILED, QUERY, SETTING
+
+REFERENCE = {
+    1000: (403, 401),
+    999: (3990, 436),
+    990: (4069, 440),
+    900: (3468, 421),
+    300: (1213, 152),
+    200: (766, 104),
+    100: (397, 55),
+    90: (352, 375),
+    80: (304, 317),
+    70: (273, 287),
+    50: (199, 204),
+    10: (46, 46),
+}
+"""Seed 001: ``took`` in ms before and after the change, by share in permille. Its cut-off was 10 %."""
+SHIPPED = 0.2
+"""The cut-off that the change was shipped with."""
+SWITCHED = 0.5
+"""A share says something about the setting when it changes how this part of its pages is read, or more."""
+SHARE_AXIS = "share of the documents, %"
+ORDERS = {"even": "evenly spread", "clustered": "in runs, sorted within blocks", "random": "at random"}
+FORMS = {"value": "the value itself", "log-line": "a web log line"}
+
+
+class Shares(Cells):
+    """The samples of a race by setting and share, in permille.
+
+    :param kind: without the profiler (default) or with it.
+    """
+
+    def __init__(self, race: Race, kind: str = QUERY):
+        super().__init__(race.of(kind), of=lambda s: (s.meta["setting"], s.meta["share_permille"]))
+
+    @property
+    def settings(self) -> list[str]:
+        """The target's own setting first, then the others from the least."""
+        return sorted({s for s, _ in self.names}, key=lambda setting: -1.0 if setting == AS_IS else float(setting))
+
+    def shares(self, *settings: str) -> list[int]:
+        """The shares that all these settings have, from the greatest."""
+        return sorted(set.intersection(*({n for s, n in self.names if s == one} for one in settings)), reverse=True)
+
+    def in_sequence(self, setting: str, share: int) -> float:
+        """The part of the pages whose stored fields were read in sequence, by profiles; nan without any."""
+        profiles = self.samples((setting, share)).values() if (setting, share) in self.names else ()
+        sequential = sum(s.meta["pages_sequential"] for s in profiles)
+        pages = sequential + sum(s.meta["pages_other"] for s in profiles)
+        return sequential / pages if pages else math.nan
+
+    def readers(self, setting: str, share: int) -> str:
+        """How stored fields were read: yes, no, or the part of the pages read in sequence."""
+        part = self.in_sequence(setting, share)
+        return {0.0: "no", 1.0: "yes"}.get(part, percent(part))
+
+    def proportion(self) -> float | None:
+        """The target's own value of the setting."""
+        found = [
+            s.meta.get("sequential_proportion") for n in self.shares(AS_IS) for s in self.samples((AS_IS, n)).values()
+        ]
+        return next((float(p) for p in found if p is not None), None)
+
+
+def sections(race: Race) -> list[Section]:
+    """The sections of the report; none without samples at the target's own setting."""
+    cells, profiled = Shares(race), Shares(race, PROFILED)
+    if AS_IS not in cells.settings:
+        return []
+    return [
+        Section("What loading text costs, by share of the documents", _by_share(race, cells, profiled)),
+        Section("Reading in sequence or not", [*_settings(race, cells, profiled), _figure(cells)]),
+        *stability.sections(race),
+    ]
+
+
+def compared(found: Comparison) -> list[Section]:
+    """What a comparison says besides of its first two sides: the seed's table, with their figures beside it."""
+    sides = found.sides[:2]
+    own = [list(map(Shares, side.races)) for side in sides]
+    profiles = [Shares(side.races[0], PROFILED) for side in sides]
+    rows = []
+    curves: dict[str, list[tuple[float, Estimate]]] = {side.title: [] for side in sides}
+    common = [share for share in own[0][0].shares(AS_IS) if all(share in c.shares(AS_IS) for of in own for c in of)]
+    for share_ in common:
+        took = [[cells.known("took_ms", (AS_IS, share_)) for cells in of] for of in own]
+        estimates = [median(np.concatenate(side)) for side in took]
+        for curve, estimate in zip(curves.values(), estimates):
+            curve.append((share_ / 10, estimate))
+        change = None
+        if all(np.median(of_race) > 0 for side in took for of_race in side):
+            if found.replicated(sides[1]):
+                change = race_ratio(*([math.log(np.median(of_race)) for of_race in side] for side in took))
+            else:
+                change = ratio(took[0][0], took[1][0])
+        readers = " → ".join(profile.readers(AS_IS, share_) for profile in profiles)
+        row = {"share": percent(share_ / 1000), "ratio": change, "readers": readers, "reference": _reference(share_)}
+        rows.append(row | dict(zip(("first", "second"), estimates)))
+    columns = [Words("share", "share")]
+    columns += [Column(key, f"took ms, {side.title}") for key, side in zip(("first", "second"), sides)]
+    columns += [Column("ratio", "ratio"), Words("readers", "in sequence"), Column("reference", "seed took ms")]
+    text = (
+        "`took` at the target's own setting, median over rounds with its 95 % interval; the ratio is that of the "
+        "medians, below 1 is faster; between single races its interval knows the noise of their rounds alone, the "
+        "verdicts are further below. In sequence: whether stored fields were read so, by the profile. The seed's "
+        "figures are of its own machine and documents of one short value."
+    )
+    clustered = sides[1].races[0].parameters.get("text_order") == "clustered"
+    cut_off = [] if clustered else _cut_off(own[1][0])
+    caption = "Time that a query took against the share of the documents whose text it loads; 95 % intervals."
+    figure = Figure(plots.lines(curves, SHARE_AXIS, "took ms"), caption)
+    return [Section("Before and after, by share", [text, Table("before and after", columns, rows), *cut_off, figure])]
+
+
+def _reference(share: int) -> str:
+    return "{:,} → {:,}".format(*REFERENCE[share]) if share in REFERENCE else "–"
+
+
+def break_even(cells: Shares, low: str, high: str, shares: Sequence[int]) -> Estimate | None:
+    """The share from which reading in sequence is faster, 1 being all documents; by interpolation between shares.
+
+    :param low: a setting at which these shares are read in sequence.
+    :param high: one at which they are not.
+    :param shares: in permille.
+    :return: None for fewer than two shares. A bound is 0 or infinite where the shares do not reach far enough.
+    """
+    names = [(setting, share) for setting in (low, high) for share in sorted(shares)]
+    if len(shares) < 2 or not cells.has(*names):
+        return None
+    walls = cells.matrix("wall_ms", names)
+    gains = np.log(walls[len(shares) :] / walls[: len(shares)])
+    return crossing(np.log(np.array(sorted(shares)) / 1000), gains)
+
+
+def _by_share(race: Race, cells: Shares, profiled: Shares) -> list[str | Table]:
+    rows, most = [], 0
+    for share_ in cells.shares(AS_IS):
+        name = (AS_IS, share_)
+        took, documents = cells.one("took_ms", name), next(iter(cells.samples(name).values())).meta["documents"]
+        row = {"share": percent(share_ / 1000), "documents": documents, "n": took.n, "took_ms": took}
+        row |= {"each_us": 1000 * took.value / documents, "readers": profiled.readers(*name)}
+        if name in profiled.names:
+            most = max(most, len(profiled.samples(name)))
+            row["loading_ms"] = profiled.one("process_ms", name)
+            row["part"] = profiled.one(lambda meta: meta["process_ms"] / max(meta["took_ms"], 1), name)
+        rows.append(row | {"reference": _reference(share_)})
+    columns = [Words("share", "share"), Column("documents", "documents"), Column("n", "n")]
+    columns += [Column("took_ms", "took", "ms"), Column("each_us", "µs a document"), Words("readers", "in sequence")]
+    columns += [Column("loading_ms", "loading", "ms"), share("part", "of took")]
+    if race.parameters.get("text_form") == "value":
+        columns.append(Column("reference", "seed took ms, before → after"))
+    counted = (
+        "Sums, documents found and, in the index, the documents of each share were checked exactly."
+        if any("values_loaded" in s.meta for s in race.of(QUERY))
+        else "Sums and, in the index, the documents of each share were checked exactly; this version does not tell how "
+        "many documents a query found."
+    )
+    order, form = (race.parameters.get(key, "") for key in ("text_order", "text_form"))
+    text = (
+        f"`FROM … | WHERE … | STATS SUM(LENGTH(text))` at the target's own setting. The text is {FORMS.get(form, '')}, "
+        f"the documents of a share lie {ORDERS.get(order, order)}. {counted} From the profile (n = {most}): whether "
+        "stored fields were read in sequence, and the time of the operator that loads values."
+    )
+    return [text, Table("shares", columns, rows)]
+
+
+def _settings(race: Race, cells: Shares, profiled: Shares) -> list[str | Table]:
+    swept = [setting for setting in cells.settings if setting != AS_IS]
+    if not swept:
+        left_out = max((s.meta.get("settings_missing", 0) for s in race.of("esql-stored-fields")), default=0)
+        return [
+            f"This target has no `{SETTING}`, so {left_out} settings were left out; 8.19.4 has it."
+            if left_out
+            else "No other setting was tried."
+        ]
+    low, high = swept[0], swept[-1]
+    rows, switched = [], []
+    for share_ in cells.shares(AS_IS, low, high):
+        parts = [profiled.in_sequence(setting, share_) for setting in (low, high)]
+        switched += [share_] if parts[0] - parts[1] > SWITCHED else []
+        row: dict = {"share": percent(share_ / 1000)}
+        for setting in cells.settings:
+            if (setting, share_) in cells.names:
+                took = cells.one("took_ms", (setting, share_))
+                row[setting] = f"{number(took.value)} {interval(took)} {profiled.readers(setting, share_)}"
+        if len(swept) > 1:
+            row["gain"] = cells.ratio("wall_ms", (low, share_), (high, share_))
+        rows.append(row)
+    proportion = cells.proportion()
+    columns = [Words("share", "share"), *(Column(s, f"took ms at {_name(s, proportion)}") for s in cells.settings)]
+    columns += [Column("gain", f"wall {high} / {low}")] if len(swept) > 1 else []
+    text = (
+        f"All in one race, so nothing but `{SETTING}` differs. After each `took` with its 95 % interval: whether "
+        "stored fields were read in sequence, or of which part of the pages, since each page is judged by itself. The "
+        "last column is how many times as long the query takes without, formed within each round."
+    )
+    return [_advice(race, cells, low, high, switched), text, Table("settings", columns, rows)]
+
+
+def _name(setting: str, proportion: float | None) -> str:
+    return f"its own {proportion:g}" if setting == AS_IS and proportion is not None else setting
+
+
+def _advice(race: Race, cells: Shares, low: str, high: str, shares: Sequence[int]) -> str:
+    """The best setting for this share and size of documents.
+
+    :param shares: those most of whose pages are read in sequence at the low setting and not at the high one.
+    """
+    point = break_even(cells, low, high, shares)
+    if point is None:
+        return "No two shares were read in sequence at one setting and not at another, so there is no break-even point."
+    meta = next(iter(cells.samples((low, shares[-1])).values())).meta
+    text = f"texts of {meta['chars'] / meta['documents']:.0f} characters"
+    if race.index.get("docs"):
+        text += f" ({race.index['store_bytes'] / race.index['docs']:.0f} bytes a document in the index)"
+    least, most = min(shares) / 1000, max(shares) / 1000
+
+    def told(part: float) -> str:
+        if part == 0:
+            return f"below {percent(least)}"
+        return f"above {percent(most)}" if np.isinf(part) else f"{number(100 * part)} %"
+
+    if np.isinf(point.value):
+        advice, best = "Reading in sequence is faster at none of the shares tried", 1.0
+    elif point.value == 0:
+        advice, best = f"Reading in sequence is faster down to the least share tried, {percent(least)}", least
+    else:
+        advice, best = f"Reading in sequence is faster from a share of {told(point.value)} on", point.value
+    bounds = " to ".join(dict.fromkeys(map(told, (point.low, point.high))))
+    return (
+        f"{advice}, for {text}; 95 % interval of the break-even point: {bounds}, "
+        f"n = {point.n}. **Best setting: {best:.2g}.**{_forgone(cells, low, high, shares, best)}"
+    )
+
+
+def _forgone(cells: Shares, low: str, high: str, shares: Sequence[int], best: float) -> str:
+    """What the target's own setting costs at worst, at the shares for which the best one reads in the other way."""
+    proportion = cells.proportion()
+    if proportion is None:
+        return ""
+    least, most = sorted((best, proportion))
+    could, as_it_is = (low, high) if best < proportion else (high, low)
+    losses = {
+        share_: cells.ratio("wall_ms", (could, share_), (as_it_is, share_))
+        for share_ in shares
+        if least <= share_ / 1000 < most
+    }
+    if not losses:
+        return f" The target's own {proportion:g} does as well at the shares tried."
+    share_, worst = max(losses.items(), key=lambda item: item[1].value)
+    return (
+        f" At its own {proportion:g} a query takes up to {number(worst.value)} {interval(worst)} times as long as at "
+        f"that, at a share of {percent(share_ / 1000)}."
+    )
+
+
+def _figure(cells: Shares) -> Figure:
+    proportion = cells.proportion()
+    lines = {
+        _name(setting, proportion): [(n / 10, cells.one("wall_ms", (setting, n))) for n in cells.shares(setting)]
+        for setting in cells.settings
+    }
+    caption = "Wall time of a query against the share of the documents whose text it loads, by setting; 95 % intervals."
+    return Figure(plots.lines(lines, SHARE_AXIS, "wall ms, by setting"), caption)
+
+
+def _cut_off(after: Shares) -> list[str]:
+    if after.proportion() != SHIPPED:
+        return []
+    return [
+        f"The seed measured the change with a cut-off of 10 %; shipped was one of {percent(SHIPPED)} "
+        f"(`{SETTING}`). So rows from {percent(SHIPPED)} up turn sequential here, and those of 10 % and less do not; "
+        "in the seed the row of 10 % did."
+    ]

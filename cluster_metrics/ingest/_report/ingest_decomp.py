@@ -1,0 +1,233 @@
+"""Explains an ingest-decomp race: where the seconds of an ingest go, and what each change to the client buys."""
+
+from _tools.report import plots, runs, stability, timelines
+from _tools.report.cells import Cells
+from _tools.report.race import Race
+from _tools.report.section import Figure, Section
+from _tools.report.stats import Estimate, Verdict, verdict
+from _tools.report.table import Column, Table, Words, share
+from _tools.report.text import interval, number, percent
+from cluster_metrics.ingest.cell import SAMPLE
+from cluster_metrics.ingest.steps import NAIVE, NATIVE, SLICES, STEPS, Step
+
+REFERENCE_WALL_S = 76.9
+"""Seed 000, section 3: average of 5 epochs of a million rows, on 8 cores."""
+REFERENCE_CLIENT_SHARE = 0.47
+"""Of the wall time, client and network; same place."""
+COARSE_MS = 100
+"""A shortest ``took`` this long tells of a cached clock, which Elasticsearch reads every 200 ms by default."""
+
+
+class Clients(Cells):
+    """The samples of a race by way to ingest, paired by round.
+
+    :param race: of ingest-decomp.
+    """
+
+    def __init__(self, race: Race):
+        super().__init__(race.of(SAMPLE))
+
+    def per_million(self, key: str, cell: str) -> Estimate:
+        """Per million rows, in thousands: of a time in ms seconds, of bytes kB."""
+        return self.one(lambda meta: 1000 * meta[key] / meta["rows"], cell)
+
+    def saved(self, base: str, cell: str) -> Estimate:
+        """Wall time that a cell saves against another, in seconds per million rows, each round by itself."""
+        return self.of(lambda b, c: b - c, lambda meta: 1000 * meta["wall_ms"] / meta["rows"], base, cell)
+
+    def share_saved(self, base: str, cell: str) -> Estimate:
+        """The same as a share of the naive client's wall time."""
+        return self.of(lambda whole, b, c: (b - c) / whole, "wall_ms", NAIVE, base, cell)
+
+    def times_as_fast(self, base: str, cell: str) -> Estimate:
+        """Wall time of ``base`` over that of the cell, formed within each round."""
+        return self.ratio("wall_ms", cell, base)
+
+    def judged(self, base: str, cell: str) -> Verdict:
+        return verdict(self.ratio("wall_ms", base, cell))
+
+
+def taken(race: Race, cells: Clients) -> list[tuple[Step, str]]:
+    """The steps that the race has, each with the cell that it is held against."""
+    found: list[tuple[Step, str]] = []
+    for step in STEPS:
+        if cells.has(NAIVE, step.name):
+            cumulative = race.parameters.get("design") != "one-at-a-time"
+            found.append((step, found[-1][0].name if found and cumulative else NAIVE))
+    return found
+
+
+def best(race: Race, cells: Clients) -> str:
+    """The fastest cell among the naive client and the steps."""
+    return min([NAIVE, *(s.name for s, _ in taken(race, cells))], key=lambda c: cells.one("wall_ms", c).value)
+
+
+def sections(race: Race) -> list[Section]:
+    """The sections of the report."""
+    cells = Clients(race)
+    if not cells.has(NAIVE):
+        return []
+    steps = taken(race, cells)
+    names = [NAIVE, *(s.name for s, _ in steps), *(c for c in (SLICES, NATIVE) if cells.has(c))]
+    parts = [Section("What to do", [_advice(cells, steps)])]
+    if steps:
+        parts.append(Section("What each change buys", [*_changes(race, cells, steps), _waterfall(cells, steps)]))
+    return [
+        *parts,
+        Section("How fast it gets", [_performance(race, cells)]),
+        Section("Where the seconds go", _times(cells, names)),
+        Section("What it costs", _costs(cells, names)),
+        *stability.sections(race, _rounds_figure(race, cells)),
+    ]
+
+
+def _rounds_figure(race: Race, cells: Clients) -> Figure:
+    shown = {name: name for name in (NAIVE, best(race, cells))}
+    traces, spans = runs.by_round(cells, shown, "wall_ms")
+    return Figure(timelines.timeline(traces, spans, "wall ms per cell"), runs.ROUNDS_CAPTION)
+
+
+def _advice(cells: Clients, steps: list[tuple[Step, str]]) -> str:
+    judged = {step.name: cells.judged(base, step.name) for step, base in steps}
+    lines = []
+    if gains := [(s, b) for s, b in steps if judged[s.name] == Verdict.IMPROVED]:
+        gains.sort(key=lambda g: -cells.saved(g[1], g[0].name).value)
+        texts = []
+        for step, base in gains:
+            saved = cells.saved(base, step.name)
+            gain = f"saves {number(saved.value)} s {interval(saved)}"
+            texts.append(f"**{step.name}** ({step.text}: {gain}; price: {step.price})")
+        lines.append("Take, the largest gain per million rows first: " + "; ".join(texts) + ".")
+    if losses := [s.name for s, _ in steps if judged[s.name] == Verdict.REGRESSED]:
+        lines.append(f"Slower here: {', '.join(losses)}.")
+    if same := [s.name for s, _ in steps if judged[s.name] == Verdict.NO_DIFFERENCE]:
+        lines.append(f"No difference beyond the noise: {', '.join(same)}.")
+    if unknown := [s.name for s, _ in steps if judged[s.name] == Verdict.NOT_ENOUGH]:
+        lines.append(f"Too few rounds to judge: {', '.join(unknown)}.")
+    left_out = [s.name for s in STEPS if not cells.has(s.name)]
+    if "orjson" in left_out:
+        lines.append("The step orjson was left out: the load driver has no package of that name.")
+    if others := [name for name in left_out if name != "orjson"]:
+        lines.append(f"**No samples of {', '.join(others)}.**")
+    return " ".join(lines) + "\n"
+
+
+def _against(race: Race) -> str:
+    if race.parameters.get("design") == "one-at-a-time":
+        return "Each change alone, against the naive client"
+    return "Each change on top of those before it, against the step before"
+
+
+def _changes(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> list[str | Table]:
+    rows = [
+        {
+            "step": step.name,
+            "saved_s": cells.saved(base, step.name),
+            "share": cells.share_saved(base, step.name),
+            "reference": _expected(step),
+            "speedup": cells.times_as_fast(base, step.name),
+            "verdict": cells.judged(base, step.name).value,
+        }
+        for step, base in steps
+    ]
+    columns = [Words("step", "step"), Column("saved_s", "saves", "s"), share("share", "of naive")]
+    columns += [Words("reference", "seed expected"), Column("speedup", "times as fast"), Words("verdict", "verdict")]
+    text = (
+        f"{_against(race)}, per million rows, formed within each round; medians over rounds. The seed expected its "
+        f"savings of an ingest of {REFERENCE_WALL_S} s: as shares the two can be held together. Rows are decoded, and "
+        "files in memory, before the clock runs: so slices show what encoding costs a client that must do it while it "
+        "sends. All clients of a cell are coroutines of one process and share its CPU. A cell is short, so it sees "
+        "few refreshes and merges."
+    )
+    return [text, Table("changes", columns, rows)]
+
+
+def _expected(step: Step) -> str:
+    """What the seed expected of a step, with its share of the seed's ingest where it gave a figure."""
+    shares = [f"{100 * s / REFERENCE_WALL_S:.0f}" for s in step.reference_s or ()]
+    return f"{step.reference} ({'–'.join(shares)} %)" if shares else step.reference or "–"
+
+
+def _waterfall(cells: Clients, steps: list[tuple[Step, str]]) -> Figure:
+    bars = [plots.Fall(NAIVE, None, cells.per_million("wall_ms", NAIVE))]
+    for step, base in steps:
+        before = cells.per_million("wall_ms", base).value
+        bars.append(plots.Fall(step.name, before, cells.per_million("wall_ms", step.name)))
+    caption = (
+        "Seconds per million rows: each bar runs from what the change is held against to what it leads to; the line "
+        "is the 95 % interval of the latter."
+    )
+    return Figure(plots.waterfall(bars, "s per million rows"), caption)
+
+
+def _performance(race: Race, cells: Clients) -> str:
+    top = best(race, cells)
+    fast, rate = cells.times_as_fast(NAIVE, top), cells.one("rows_per_second", top)
+    lines = [
+        f"The fastest cell is **{top}** with {number(rate.value)} rows/s {interval(rate)}: {number(fast.value)} × "
+        f"{interval(fast)} the naive client."
+    ]
+    part = cells.one(lambda meta: meta["client_cpu_ms"] / meta["wall_ms"], top)
+    own = cells.one(lambda meta: (meta["encode_ms"] + meta["parse_ms"]) / meta["wall_ms"], top)
+    lines.append(
+        f"In it the client uses {percent(part.value)} {interval(part, percent)} of the wall time as CPU (aim: under "
+        f"10 %; the seed had {REFERENCE_CLIENT_SHARE:.0%}, the network included); encoding and parsing are "
+        f"{percent(own.value)} {interval(own, percent)}."
+    )
+    if cells.has(SLICES, NATIVE):
+        ours = cells.times_as_fast(NATIVE, SLICES)
+        lines.append(
+            f"At 1,000 documents a request and one client, slices sent by `perform_request` with a filtered response "
+            f"reach {number(ours.value)} × {interval(ours)} the rows/s of Rally's own bulk runner with its own reader "
+            f"(aim: at least 1.3 ×); both start from a file."
+        )
+    return "\n".join(f"- {line}" for line in lines) + "\n"
+
+
+def _times(cells: Clients, names: list[str]) -> list[str | Table]:
+    keys = {"wall_ms": "wall s", "encode_ms": "encode s", "parse_ms": "parse s", "send_ms": "send and wait s"}
+    keys |= {"took_ms": "took s"}
+    rows = [
+        {"cell": name, "rows_per_second": cells.one("rows_per_second", name)}
+        | {key: cells.per_million(key, name) for key in keys}
+        for name in names
+    ]
+    columns = [Words("cell", "cell"), Column("rows_per_second", "rows/s")]
+    columns += [Column(key, text) for key, text in keys.items()]
+    least = min((s for n in names for s in cells.values("least_took_ms", n)[0] if s > 0), default=0.0)
+    text = (
+        "Per million rows, medians over rounds. All but wall are summed over requests, so with several clients they "
+        f"exceed it. {_resolution(least)}"
+    )
+    return [text, Table("times", columns, rows)]
+
+
+def _resolution(least_ms: float) -> str:
+    if 0 < least_ms < COARSE_MS:
+        return f"The shortest `took` above zero was {least_ms:.0f} ms, so its clock is at least that fine."
+    seen = f"The shortest `took` above zero was {least_ms:.0f} ms" if least_ms else "No `took` was above zero"
+    return (
+        f"{seen}: the target reads its clock only now and then (`thread_pool.estimated_time_interval`, 200 ms by "
+        "default), so `took` means little here."
+    )
+
+
+def _costs(cells: Clients, names: list[str]) -> list[str | Table]:
+    counts = {"requests": "requests", "connections": "connections", "retries": "retries"}
+    counts |= {"refresh_wall_ms": "refresh at the end ms"}
+    rows = [
+        {"cell": name}
+        | {key: cells.per_million(key, name) for key in ("target_cpu_ms", "client_cpu_ms")}
+        | {key: cells.per_million(key, name).value / 1000 for key in ("bytes_out", "bytes_in")}
+        | {key: cells.one(key, name).value for key in counts}
+        for name in names
+    ]
+    columns = [Words("cell", "cell"), Column("target_cpu_ms", "target CPU", "s")]
+    columns += [Column("client_cpu_ms", "client CPU", "s"), Column("bytes_out", "MB out"), Column("bytes_in", "MB in")]
+    columns += [Column(key, text, form="{:,.0f}".format) for key, text in counts.items()]
+    text = (
+        "CPU and bytes per million rows, the others per cell and round; medians over rounds. The target's CPU holds "
+        "the refresh at the end, and some more of what it does when idle. Connections are those that the nodes "
+        "accepted, one of them to ask for their number where none is kept open."
+    )
+    return [text, Table("costs", columns, rows)]

@@ -1,0 +1,293 @@
+"""Explains an ingest-formats race: what SMILE buys over JSON, by bulk size, and whether a blog's claims hold."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from _tools.report import cells as rounds
+from _tools.report import plots, stability
+from _tools.report.race import Race
+from _tools.report.section import Figure, Section
+from _tools.report.stats import ENOUGH, THRESHOLD, Estimate, Samples, Verdict, mean, median, paired_ratio, verdict
+from _tools.report.table import Column, Table, Words
+from _tools.report.text import percent, with_interval
+from cluster_metrics.ingest.cell import SAMPLE
+from cluster_metrics.ingest.ingest_formats import BASE, ENCODING
+
+BLOG_GAIN = 1.05
+"""Seed 003: 'the 5+% of throughput improvement at all bulk sizes'."""
+BLOG_NETWORK = (0.10, 0.20)
+"""Seed 003: what less goes over the network, typically."""
+BLOG_GC = 0.5
+"""Seed 003 guesses that 'the bulk' of what is saved is garbage collection."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """The cells of a corpus in one format with one number of clients, over bulk sizes."""
+
+    corpus: str
+    clients: int
+    encoding: str
+
+    @property
+    def base(self) -> "Series":
+        """The same in JSON."""
+        return replace(self, encoding=BASE)
+
+    @property
+    def load(self) -> str:
+        return f"{self.corpus}, {self.clients} {'client' if self.clients == 1 else 'clients'}"
+
+
+class Cells(rounds.Cells):
+    """The samples of a race by series and bulk size, paired by round."""
+
+    def __init__(self, race: Race):
+        super().__init__(
+            race.of(SAMPLE),
+            of=lambda s: (Series(s.meta["corpus"], s.meta["clients"], s.meta["encoding"]), s.meta["bulk_size"]),
+        )
+
+    @property
+    def series(self) -> list[Series]:
+        return sorted({series for series, _ in self.names}, key=lambda s: (s.corpus, s.clients, s.encoding))
+
+    @property
+    def compared(self) -> list[Series]:
+        """Those that have JSON beside them."""
+        return [s for s in self.series if s.encoding != BASE and s.base in self.series]
+
+    def sizes(self, *series: Series) -> list[int]:
+        """Bulk sizes that all of these have."""
+        return sorted(set.intersection(*({size for s, size in self.names if s == one} for one in series)))
+
+    def per_million(self, key: str, size: int, *series: Series) -> list[Samples]:
+        """Per million documents, of a time in ms in s, of bytes in kB; in the rounds that all of these have."""
+        return self.values(_per_million(key), *((one, size) for one in series))
+
+    def median_of(self, key: str, size: int, series: Series) -> Estimate:
+        return median(self.per_million(key, size, series)[0])
+
+    def rate(self, size: int, series: Series) -> Estimate:
+        """Documents per second."""
+        return median(1e6 / self.per_million("wall_ms", size, series)[0])
+
+    def gain(self, size: int, series: Series) -> Estimate:
+        """Documents per second against JSON, formed within each round."""
+        own, base = self.per_million("wall_ms", size, series, series.base)
+        return paired_ratio(own, base)
+
+    def judged(self, key: str, size: int, series: Series) -> tuple[Estimate, Verdict]:
+        """A figure against JSON, the less the better."""
+        base, own = self.per_million(key, size, series.base, series)
+        ratio = paired_ratio(base, own)
+        return ratio, verdict(ratio)
+
+    def over_sizes(self, key: str, series: Series) -> tuple[Samples, Samples]:
+        """A row per bulk size and a column per round, of the rounds that all have: JSON, and this format."""
+        sizes = self.sizes(series, series.base)
+        found = self.matrix(_per_million(key), [(one, size) for one in (series.base, series) for size in sizes])
+        return found[: len(sizes)], found[len(sizes) :]
+
+
+def _per_million(key: str) -> rounds.Figure:
+    return lambda meta: 1000 * meta[key] / meta["rows"]
+
+
+def sections(race: Race) -> list[Section]:
+    """The sections of the report."""
+    cells = Cells(race)
+    if not cells.compared:
+        return []
+    return [
+        Section("Is the blog right?", _claims(cells)),
+        Section("Throughput over bulk size", [*_throughput(cells), *_curves(cells)]),
+        Section("What a cell costs", _costs(cells)),
+        Section("What encoding costs", _encoding(race, cells)),
+        *stability.sections(race),
+    ]
+
+
+def answer(estimate: Estimate, low: float, high: float = np.inf) -> str:
+    """Whether a figure lies within bounds: yes or no if its whole interval says so, and there are rounds enough."""
+    if estimate.n < ENOUGH:
+        return Verdict.NOT_ENOUGH.value
+    if estimate.low >= low and estimate.high <= high:
+        return "yes"
+    return "no" if estimate.high < low or estimate.low > high else "undecided"
+
+
+def overall(cells: Cells, series: Series, key: str) -> Estimate:
+    """A figure against JSON over all bulk sizes: the geometric mean of the ratios within each round."""
+    base, other = (np.log(m) for m in cells.over_sizes(key, series))
+    return median(np.exp((other - base).mean(axis=0)))
+
+
+def shape(cells: Cells, series: Series, end: int) -> Estimate:
+    """The gain over JSON at one end of the bulk sizes over that at the sizes between the ends, within each round.
+
+    :param end: 0 for the least size, -1 for the greatest.
+    """
+    base, other = (np.log(m) for m in cells.over_sizes("wall_ms", series))
+    gains = base - other
+    return median(np.exp(gains[end] - gains[1:-1].mean(axis=0)))
+
+
+def sensitivity(cells: Cells, series: Series) -> Estimate:
+    """Best over worst throughput over bulk sizes of this format over that of JSON, within each round."""
+    base, other = cells.over_sizes("wall_ms", series)
+    return paired_ratio(base.max(axis=0) / base.min(axis=0), other.max(axis=0) / other.min(axis=0))
+
+
+def saved(cells: Cells, series: Series, key: str) -> Estimate:
+    """What this format saves of a time against JSON: s per million documents, mean over bulk sizes, within rounds."""
+    base, other = cells.over_sizes(key, series)
+    # pauses are rare, so a median over rounds would be of zeros
+    return (mean if key == "gc_ms" else median)(np.round(base.mean(axis=0) - other.mean(axis=0), 6))
+
+
+def _claims(cells: Cells) -> list[str | Table]:
+    rows = [
+        {"claim": claim, "documents": s.load, "format": s.encoding, "holds": holds, "seen": seen}
+        for s in cells.compared
+        for claim, seen, holds in _answers(cells, s)
+    ]
+    order = list(dict.fromkeys(row["claim"] for row in rows))
+    rows.sort(key=lambda row: order.index(row["claim"]))
+    columns = [Words("claim", "claim of the blog"), Words("documents", "documents"), Words("format", "format")]
+    columns += [Words("holds", "holds"), Words("seen", "seen")]
+    text = (
+        "Each claim against what was measured: a format against JSON within the same rounds. It holds, or not, if the "
+        f"whole interval says so, from {ENOUGH} rounds on. Seed 003 took the best of 5 runs without pairing, over a "
+        "network, from a client on a machine of its own, and with 300 MB of web logs."
+    )
+    return [text, Table("claims", columns, rows)]
+
+
+def _answers(cells: Cells, series: Series) -> Iterator[tuple[str, str, str]]:
+    """Claim, what was seen, and whether it holds."""
+    sizes = cells.sizes(series, series.base)
+    gains = {size: cells.gain(size, series) for size in sizes}
+    least = min(sizes, key=lambda size: gains[size].value)
+    said = {answer(gain, BLOG_GAIN) for gain in gains.values()}
+    holds = next(a for a in (Verdict.NOT_ENOUGH.value, "no", "undecided", "yes") if a in said)
+    text = f"least at {least:,}: {with_interval(gains[least])} ×"
+    yield "5 % more throughput or better at all bulk sizes", text, holds
+    if len(sizes) > 2:
+        for end, name in ((0, "small"), (-1, "large")):
+            found = shape(cells, series, end)
+            text = f"gain at {sizes[end]:,} over that between the ends: {with_interval(found)}"
+            yield f"larger gains at {name} sizes", text, answer(found, 1 + THRESHOLD)
+    sent = [
+        1 - cells.median_of("bytes_out", s, series).value / cells.median_of("bytes_out", s, series.base).value
+        for s in sizes
+    ]
+    low, high = min(sent), max(sent)
+    holds = "yes" if BLOG_NETWORK[0] <= low and high <= BLOG_NETWORK[1] else "no"
+    yield "10 to 20 % less over the network", f"{percent(low)} less in requests", holds
+    if len(sizes) > 1:
+        found = sensitivity(cells, series)
+        text = f"best over worst size, over that of JSON: {with_interval(found)}"
+        yield "less sensitive to bulk size", text, answer(found, 0, 1 / (1 + THRESHOLD))
+    pauses, wall = saved(cells, series, "gc_ms"), saved(cells, series, "wall_ms")
+    text = f"of {with_interval(wall)} s saved per million, {with_interval(pauses)} s are pauses"
+    enough = wall.n >= ENOUGH
+    if not enough or wall.low <= 0:
+        holds = "undecided" if enough else Verdict.NOT_ENOUGH.value
+    else:
+        holds = "yes" if pauses.low > BLOG_GC * wall.high else "no" if pauses.high < BLOG_GC * wall.low else "undecided"
+    yield "most of what is saved is garbage collection", text, holds
+
+
+def _throughput(cells: Cells) -> list[str | Table]:
+    rows = []
+    for series in cells.compared:
+        about = {"documents": series.load, "format": series.encoding}
+        for size in cells.sizes(series, series.base):
+            gain = cells.gain(size, series)
+            (_, faster), (cpu, cheaper) = (cells.judged(key, size, series) for key in ("wall_ms", "target_cpu_ms"))
+            row = {"bulk_size": f"{size:,}", "n": gain.n, "gain": gain, "faster": faster.value}
+            row |= {"base_rate": cells.rate(size, series.base), "rate": cells.rate(size, series)}
+            rows.append(about | row | {"cpu": cpu, "cheaper": cheaper.value})
+        wall, cpu = (overall(cells, series, key) for key in ("wall_ms", "target_cpu_ms"))
+        gain = replace(wall, value=1 / wall.value, low=1 / wall.high, high=1 / wall.low)
+        row = {"bulk_size": "all", "n": gain.n, "gain": gain, "faster": verdict(wall).value}
+        rows.append(about | row | {"cpu": cpu, "cheaper": verdict(cpu).value})
+    columns = [Words("documents", "documents"), Words("format", "format"), Column("bulk_size", "bulk size")]
+    columns += [Column("n", "n"), Column("base_rate", "JSON, per s"), Column("rate", "format, per s")]
+    columns += [Column("gain", "throughput"), Words("faster", "verdict"), Column("cpu", "target CPU")]
+    columns += [Words("cheaper", "verdict")]
+    text = (
+        "Documents per second, and the format's throughput and CPU time of the target as ratios to JSON, formed within "
+        "each round; over all bulk sizes their geometric mean."
+    )
+    return [text, Table("throughput", columns, rows)]
+
+
+def _curves(cells: Cells) -> Iterator[Figure]:
+    for corpus in dict.fromkeys(s.corpus for s in cells.series):
+        shown = [s for s in cells.series if s.corpus == corpus]
+        points = {f"{s.encoding} × {s.clients}": [(n, cells.rate(n, s)) for n in cells.sizes(s)] for s in shown}
+        caption = (
+            f"Documents per second over documents per request, {corpus}, by format and number of clients: medians with "
+            "their 95 % intervals."
+        )
+        yield Figure(plots.lines(points, "documents per request", "documents per s"), caption)
+
+
+def _costs(cells: Cells) -> list[str | Table]:
+    times = {"wall_ms": "wall s", "target_cpu_ms": "target CPU s", "index_ms": "indexing s"}
+    times |= {"client_cpu_ms": "client CPU s"}
+    rows = []
+    for series in cells.series:
+        for size in cells.sizes(series):
+            (send,), (requests,) = (cells.per_million(key, size, series) for key in ("send_ms", "requests"))
+            rows.append(
+                {"documents": series.load, "format": series.encoding, "bulk_size": f"{size:,}"}
+                | {key: cells.median_of(key, size, series) for key in times}
+                | {"request_ms": median(send / requests).value}
+                | {"mb": cells.median_of("bytes_out", size, series).value / 1000}
+                | {"pauses_ms": 1000 * float(np.mean(cells.per_million("gc_ms", size, series)[0]))}
+            )
+    columns = [Words("documents", "documents"), Words("format", "format"), Column("bulk_size", "bulk size")]
+    columns += [Column(key, text) for key, text in times.items()]
+    columns += [Column("request_ms", "ms per request"), Column("mb", "MB"), Column("pauses_ms", "pauses", "ms")]
+    text = (
+        "Per million documents, medians over rounds; a request's time is from its sending to the end of the response. "
+        "Indexing is `_stats` time, summed over threads. MB are those of the requests. Pauses are garbage collections "
+        "that stop all else, their mean over rounds."
+    )
+    return [text, Table("costs", columns, rows)]
+
+
+def _encoding(race: Race, cells: Cells) -> list[str | Table]:
+    found = rounds.Cells(race.of(ENCODING), of=lambda s: (s.meta["corpus"], s.meta["encoder"]))
+    rows = []
+    for corpus, encoder in sorted(found.names):
+        names = (corpus, BASE), (corpus, encoder)
+        plain, own = found.values(lambda meta: 1000 * meta["client_cpu_ms"] / meta["documents"], *names)
+        last = found.samples(names[1])[found.rounds(*names)[-1]].meta
+        rows.append(
+            {"documents": corpus, "encoder": encoder, "n": len(own), "cpu_s": median(own)}
+            | {"ratio": paired_ratio(plain, own), "bytes": last["bytes"] / last["documents"]}
+        )
+    columns = [Words("documents", "documents"), Words("encoder", "encoder"), Column("n", "n")]
+    columns += [Column("cpu_s", "client CPU", "s"), Column("ratio", "over json")]
+    columns += [Column("bytes", "bytes a document", form="{:.1f}".format)]
+    lines = [
+        f"{series.load}, {series.encoding}: saves {with_interval(saved(cells, series, 'target_cpu_ms'))} s"
+        for series in cells.compared
+    ]
+    before = (
+        "What a client pays that encodes documents and their actions one by one, per million of them: `json` and "
+        "`orjson` by `dumps`, SMILE by our encoder, which is plain Python. All other figures of this report are of "
+        "bodies that were encoded before; `make bench` shows what generating those costs. Bytes include the action but "
+        "no separators."
+    )
+    after = (
+        "Against it stands the CPU time of the target that the format saves, per million documents, mean over bulk "
+        "sizes:\n\n" + "".join(f"- {line}\n" for line in lines)
+    )
+    return [before, Table("encoders", columns, rows), after]

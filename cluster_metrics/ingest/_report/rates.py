@@ -1,0 +1,105 @@
+"""The true rate of a load over time: rows acknowledged in each bucket of time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from _tools.report.race import Race, Sample
+from _tools.report.stats import Samples
+from cluster_metrics.ingest.load import BULK
+
+WIDTHS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0)
+MOST_BUCKETS = 100
+REQUESTS_PER_BUCKET = 10
+RAMP_UP = 0.1
+"""Part of a load, from its start, that is no part of its steady window."""
+LEAST_BUCKETS = 5
+SLOW = 0.8
+"""A bucket is slow when its rate is below this part of the median."""
+RULE = (
+    "Rows count when they are acknowledged, not when they are sent. The steady window leaves out the first tenth of a "
+    "load and ends when the first client has no rows left."
+)
+
+
+@dataclass(frozen=True)
+class Load:
+    """One load: the bulk requests of one task.
+
+    :param epoch: that it loaded; 0 for all.
+    :param width: of a bucket, in s.
+    :param rates: acknowledged documents per second, by bucket.
+    :param seconds: from the start of the first request to the end of the last.
+    :param first: first bucket of the steady window.
+    :param end: the bucket behind its last; not above ``first`` when the load is too short for a window.
+    :param merging: buckets in which a merge was under way when the first client asked.
+    """
+
+    epoch: int
+    width: float
+    rates: Samples
+    seconds: float
+    first: int
+    end: int
+    merging: frozenset[int]
+
+    @property
+    def steady(self) -> Samples:
+        """Rates of the buckets of the steady window; none when it has fewer than five."""
+        window = self.rates[self.first : max(self.first, self.end)]
+        return window if len(window) >= LEAST_BUCKETS else window[:0]
+
+    @property
+    def slow(self) -> list[int]:
+        """Buckets of the steady window that are slow."""
+        if not len(self.steady):
+            return []
+        bound = SLOW * float(np.median(self.steady))
+        return [i for i in range(self.first, self.end) if self.rates[i] < bound]
+
+
+def loads(race: Race) -> list[Load]:
+    """The loads of a race in order, all with buckets of one width."""
+    by_epoch: dict[int, list[Sample]] = {}
+    for sample in race.of(BULK):
+        by_epoch.setdefault(sample.meta["epoch"], []).append(sample)
+    width = max((_width(samples) for samples in by_epoch.values()), default=0.0)
+    return [_load(epoch, samples, width) for epoch, samples in by_epoch.items()]
+
+
+def _ends(samples: Sequence[Sample]) -> Samples:
+    """When each request was answered, in s from the start of the first."""
+    start = min(s.at for s in samples)
+    return np.array([(s.at - start + s.value) / 1000 for s in samples])
+
+
+def _width(samples: Sequence[Sample]) -> float:
+    """The least width with up to 100 buckets, and 10 requests in each on average."""
+    seconds = float(np.max(_ends(samples)))
+    least = max(seconds / MOST_BUCKETS, REQUESTS_PER_BUCKET * seconds / len(samples))
+    return next((width for width in WIDTHS_S if width >= least), WIDTHS_S[-1])
+
+
+def _load(epoch: int, samples: Sequence[Sample], width: float) -> Load:
+    ends = _ends(samples)
+    seconds = float(np.max(ends))
+    bucket = np.minimum((ends / width).astype(int), int(seconds / width))
+    documents = np.bincount(bucket, weights=[s.meta["success-count"] for s in samples])
+    last: dict[int, float] = {}
+    for sample, end in zip(samples, ends):
+        last[sample.meta["client"]] = max(end, last.get(sample.meta["client"], 0.0))
+    return Load(
+        epoch,
+        width,
+        documents / width,
+        seconds,
+        int(np.ceil(RAMP_UP * seconds / width)),
+        int(min(last.values()) / width),
+        frozenset(int(b) for b, s in zip(bucket, samples) if s.meta.get("merges_current")),
+    )
+
+
+def steady(found: Sequence[Load]) -> Samples:
+    """Rates of all buckets of all steady windows."""
+    return np.concatenate([load.steady for load in found]) if found else np.array([])

@@ -1,0 +1,403 @@
+"""The ingest challenges: where the time of a load goes, and what each change to client, request and format buys."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from ..core.challenge import Challenge, Compared, Key, Operation, Sample, Values
+from ..core.index import CHECK_INDEX, CHECK_TARGET, DELETE
+from ..core.limits import corpus_in_memory, said
+from ..core.parameters import FOREIGN, LOAD, SEED, SHARDS, WARMUP, Choice, Flag, Integer, Many
+from ..corpus.encoded import ENCODINGS
+from ..corpus.metrics import BYTES, Metrics
+from . import cell, load
+from .account import IngestBegin, IngestEpoch
+from .ingest_decomp import IngestDecompParams, IngestDecompRunner
+from .ingest_formats import BASE, CORPORA, ENCODING, IngestFormatsParams, IngestFormatsRunner
+from .steps import DESIGNS, NAIVE
+from .weblogs import WebLogs
+
+CORPUS = (*Metrics.parameters.values(), BYTES)
+WHICH = Key("epoch", "", "epoch that was loaded; 0 where a load has all of them")
+RETRIES = Key("retries", "requests", "requests repeated after status 429")
+TOOK = Key("took", "ms", "`took`; its resolution is that of the node's clock")
+BYTES_OUT = Key("bytes_out", "bytes", "bodies as sent")
+BYTES_IN = Key("bytes_in", "bytes", "bodies as received; 0 with Rally's own runner, which does not tell")
+SEND = Key("send_ms", "ms", "start of sending to end of the response, retries included, pauses before them not")
+PARSE = Key("parse_ms", "ms", "decoding the response; with Rally's own runner within send_ms")
+INDEXED = (
+    Key("index_ms", "ms", "indexing, as the index counts it"),
+    Key("refresh_ms", "ms", "refreshes, as the index counts them"),
+    Key("merge_ms", "ms", "merges, as the index counts them"),
+    Key("flush_ms", "ms", "flushes, as the index counts them"),
+)
+COUNTED = (
+    *INDEXED,
+    Key("index_docs", "documents", "documents indexed, replicas included"),
+    Key("index_failed", "documents", "documents that failed"),
+    Key("index_throttle_ms", "ms", "time that indexing was throttled"),
+    Key("refreshes", "", "refreshes"),
+    Key("merges", "", "merges"),
+    Key("merge_bytes", "bytes", "bytes merged"),
+    Key("merge_throttle_ms", "ms", "time that merges were throttled"),
+    Key("flushes", "", "flushes"),
+    Key("foreign_docs", "documents", "documents indexed into other indices"),
+    Key("target_cpu_ms", "ms", "CPU time of all nodes"),
+    Key("gc_young_ms", "ms", "young garbage collections"),
+    Key("gc_young", "", "their number"),
+    Key("gc_old_ms", "ms", "old garbage collections"),
+    Key("gc_old", "", "their number"),
+)
+"""What the target counts by itself; a load records the growth since the load before, or since ingest-begin."""
+LOADED = (
+    DELETE,
+    CHECK_INDEX,
+    Operation(
+        "ingest-begin",
+        IngestBegin,
+        samples=(
+            Sample(
+                "ingest-begin",
+                "race",
+                (
+                    Key("merge_ms", "ms", "merges of all other indices since their shards were opened"),
+                    Key("merge_throttle_ms", "ms", "time that these were throttled"),
+                    Key("index_ms", "ms", "their indexing"),
+                    Key("refresh_ms", "ms", "their refreshes"),
+                    Key("flush_ms", "ms", "their flushes"),
+                    Key("merges_current", "", "merges under way"),
+                    Key("index_current", "", "indexing requests under way"),
+                ),
+            ),
+        ),
+    ),
+    Operation(
+        load.BULK,
+        load.IngestBulk,
+        load.IngestParams,
+        samples=(
+            Sample(
+                load.BULK,
+                "bulk request",
+                (
+                    WHICH,
+                    Key("client", "", "client, counted from 0"),
+                    Key("success-count", "documents", "documents acknowledged"),
+                    TOOK,
+                    SEND,
+                    PARSE,
+                    Key("encode_ms", "ms", "compressing the body"),
+                    BYTES_OUT,
+                    BYTES_IN,
+                    RETRIES,
+                    Key("merges_current", "", "merges under way, asked about once a second", optional=True),
+                    Key("merge_bytes_current", "bytes", "bytes of these", optional=True),
+                ),
+                partly=True,
+            ),
+        ),
+        scheduler=load.IngestPace,
+    ),
+    Operation(
+        load.EPOCH,
+        IngestEpoch,
+        samples=(
+            Sample(
+                load.EPOCH,
+                "load",
+                (
+                    WHICH,
+                    Key("round", "", "the epoch, or the first of them"),
+                    Key("clients", "clients", "clients of the load"),
+                    Key("wall_ms", "ms", "wall time of an epoch's load: first request sent to last one answered"),
+                    Key("sent", "documents", "documents sent"),
+                    Key("acknowledged", "documents", "documents acknowledged"),
+                    Key("found", "documents", "documents found after the refresh"),
+                    Key("requests", "requests", "bulk requests, repeated ones included"),
+                    RETRIES,
+                    Key("took_ms", "ms", "`took` over its bulk requests"),
+                    SEND,
+                    PARSE,
+                    BYTES_OUT,
+                    BYTES_IN,
+                    *COUNTED,
+                    Key("store_bytes", "bytes", "size of the primary shards"),
+                    Key("segments", "segments", "segments of the primary shards"),
+                    Key("translog_bytes", "bytes", "size of the translog"),
+                    Key("translog_uncommitted_bytes", "bytes", "of it not yet flushed"),
+                ),
+            ),
+        ),
+    ),
+)
+CELL = (
+    Key("round", "", "round; those up to 0 warm up"),
+    Key("cell", "", "way to ingest"),
+    Key("clients", "clients", "clients, coroutines of one process"),
+    Key("bulk_size", "documents", "documents of a request"),
+    Key("rows", "documents", "documents ingested"),
+    Key("rows_per_second", "documents/s", "these by the wall time"),
+    Key("wall_ms", "ms", "wall time of a cell: before the first body is made to after the last response is parsed"),
+    Key("encode_ms", "ms", "making bodies, summed over requests"),
+    Key("parse_ms", "ms", "decoding responses, summed over requests"),
+    Key("send_ms", "ms", "sending and waiting, summed over requests"),
+    Key("took_ms", "ms", "`took`, summed over requests"),
+    Key("least_took_ms", "ms", "shortest `took` above 0, which tells how finely it is resolved; 0 when there was none"),
+    Key("bytes_out", "bytes", "bodies of requests"),
+    Key("bytes_in", "bytes", "bodies of responses"),
+    Key("requests", "requests", "HTTP requests"),
+    RETRIES,
+    Key("connections", "connections", "connections that the nodes accepted, one of them to ask for their number"),
+    Key("client_cpu_ms", "ms", "CPU time of the load driver for a cell"),
+    Key("target_cpu_ms", "ms", "CPU time of the target for a cell, the refresh at its end included"),
+    *INDEXED,
+    Key("refresh_wall_ms", "ms", "wall time of the refresh at its end"),
+    Key("gc_ms", "ms", "garbage collections of the nodes that stop all else, while it sends"),
+    Key("gc_count", "", "their number"),
+    Key("success-count", "documents", "documents acknowledged"),
+)
+ENCODED = (
+    Key("round", "", "round; those up to 0 warm up"),
+    Key("corpus", "", "metrics or weblogs"),
+    Key("encoder", "", "what encoded"),
+    Key("documents", "documents", "documents encoded, with their actions"),
+    Key("client_cpu_ms", "ms", "CPU time of the load driver"),
+    Key("bytes", "bytes", "what came out"),
+)
+ENCODINGS_OF_LOAD = (
+    Choice(
+        "bulk_runner",
+        "What sends the load of the ingest challenges: slices of files encoded beforehand, or Rally's own bulk.",
+        choices=("slices", "native"),
+    ),
+    Choice(
+        "bulk_response",
+        "What Elasticsearch returns: of each document, or of errors alone. With bulk_runner native it is full.",
+        choices=("filtered", "full"),
+    ),
+    Flag("compress_requests", "Compress bulk bodies with gzip; not with bulk_runner native."),
+    Integer("ingest_percentage", "How much of each epoch the ingest challenges load.", "%", low=1, high=100),
+    Integer(
+        "target_docs_per_second",
+        "Rate that the cluster should reach; 0 for none.",
+        "documents/s",
+        low=0,
+        high=1_000_000_000,
+    ),
+    Integer(
+        "target_gb_per_day",
+        "The same as bytes of JSON rows, in units of 10^9; 0 for none.",
+        "GB/day",
+        low=0,
+        high=10**6,
+    ),
+    Integer(
+        "spike_docs_per_second",
+        "Rate that the cluster should reach for spike_minutes; 0 for no spike.",
+        "documents/s",
+        low=0,
+        high=1_000_000_000,
+    ),
+    Integer("spike_minutes", "How long a spike lasts.", "minutes", low=0, high=1440),
+    Flag("paced", "Load at the target's rate, with its spike, instead of as fast as possible."),
+)
+INGEST_ROUNDS = Integer(
+    "ingest_rounds",
+    "Rounds of ingest-decomp and ingest-formats instead of `rounds`: one may take more than a minute.",
+    "rounds",
+    True,
+    low=1,
+    high=10_000,
+)
+COLD = said("Nothing is warmed up: the first load meets a new index, and after a start code that is not compiled yet.")
+SHORT = said(
+    "Each cell ingests into a fresh index and is short, so it sees few refreshes and merges; a long ingest sees more."
+)
+
+
+def _load_fits(values: Values) -> Iterator[str]:
+    """Parameters of a load that do not go together."""
+    v = values
+    native = v["bulk_runner"] == "native"
+    target, spike = v["target_docs_per_second"] or v["target_gb_per_day"], bool(v["spike_docs_per_second"])
+    both = bool(v["target_docs_per_second"] and v["target_gb_per_day"])
+    none = "without target_docs_per_second or target_gb_per_day"
+    for refused, name, allowed in (
+        (bool(v["corpus_bytes"] and v["rows_per_epoch"]), "corpus_bytes", "0 when rows_per_epoch is given"),
+        (
+            native and v["bulk_response"] != "full",
+            "bulk_response",
+            "full with bulk_runner native, which cannot filter",
+        ),
+        (
+            native and v["compress_requests"],
+            "compress_requests",
+            "false with bulk_runner native; use the client option http_compress",
+        ),
+        (both, "target_gb_per_day", "0 when target_docs_per_second is given"),
+        (v["paced"] and not target, "paced", f"false {none}"),
+        (spike and not target, "spike_docs_per_second", f"0 {none}"),
+        (spike != bool(v["spike_minutes"]), "spike_minutes", "1 or more with spike_docs_per_second, and 0 without"),
+    ):
+        if refused:
+            yield f"track parameter [{name}] is [{v[name]}], allowed is {allowed}"
+    if v["paced"] and v["spike_minutes"]:
+        pace, corpus = load.pace_of(v), Metrics.of(dict(v), False)
+        needed = pace["spike_seconds"] * (pace["docs_per_second"] + pace["spike_docs_per_second"])
+        rows = corpus.rows_per_epoch * corpus.epochs * v["ingest_percentage"] // 100
+        if rows < needed:
+            yield (
+                f"track parameter [spike_minutes] is [{v['spike_minutes']}], for which the load needs {needed:,.0f} "
+                f"documents but has {rows:,}: the spike begins when the load has been steady for as long"
+            )
+
+
+def _at_most_an_epoch(*names: str) -> Any:
+    """Cells ingest rows of one epoch."""
+    return lambda values: {name: min(values[name], values["rows_per_epoch"]) for name in names}
+
+
+def _formats(values: Values) -> dict[str, Any]:
+    """json is always among the formats."""
+    return {"formats": list(dict.fromkeys([BASE, *values["formats"]]))}
+
+
+def _of_load(values: Values) -> list[str]:
+    return ["json"] if values["bulk_runner"] == "slices" else []
+
+
+INGEST = Challenge(
+    name="ingest",
+    question="Where does the time of the ingest go, epoch by epoch?",
+    corpora=(Metrics,),
+    operations=LOADED,
+    parameters=(*CORPUS, *LOAD, *ENCODINGS_OF_LOAD),
+    compared=Compared(load.EPOCH, ("wall_ms", "took_ms", "target_cpu_ms"), load.EPOCH, "epochs"),
+    minutes=4,
+    disk_factor=5,
+    limits=(COLD, corpus_in_memory),
+    check=_load_fits,
+    encodings=_of_load,
+    lay_out=partial(load.lay_out_epochs, each=True),
+)
+APPEND = Challenge(
+    name="append-no-conflicts-index-only",
+    question="Does the cluster take a given load, and with what headroom?",
+    corpora=(Metrics,),
+    operations=LOADED,
+    parameters=INGEST.parameters,
+    compared=INGEST.compared,
+    minutes=4,
+    disk_factor=5,
+    limits=(COLD, corpus_in_memory),
+    encodings=_of_load,
+    lay_out=partial(load.lay_out_epochs, each=False),
+)
+INGEST_DECOMP = Challenge(
+    name="ingest-decomp",
+    question="What does each change to an ingesting client buy?",
+    corpora=(Metrics,),
+    operations=(
+        CHECK_TARGET,
+        Operation(
+            "ingest-decomp",
+            IngestDecompRunner,
+            IngestDecompParams,
+            samples=(
+                Sample("ingest-decomp", "round", (Key("round", "", "round; those up to 0 warm up"),)),
+                Sample(cell.SAMPLE, "cell and round", CELL, csv="es_profile_ingest_decomp.csv"),
+            ),
+            rounds="ingest_rounds",
+        ),
+    ),
+    parameters=(
+        *CORPUS,
+        *SHARDS,
+        FOREIGN,
+        Choice(
+            "design",
+            "How ingest-decomp takes its steps: each on top of those before, or each on top of the naive client.",
+            choices=DESIGNS,
+        ),
+        Integer(
+            "cell_rows",
+            "Rows that each cell of ingest-decomp ingests in each round; at most those of an epoch.",
+            "documents",
+            low=1,
+            high=10_000_000,
+        ),
+        WARMUP,
+        INGEST_ROUNDS,
+    ),
+    compared=Compared(cell.SAMPLE, ("wall_ms", "target_cpu_ms"), NAIVE, "ingest_rounds"),
+    minutes=17,
+    disk_factor=4,
+    test_mode={"ingest_rounds": 2, "warmup_iterations": 1},
+    limits=(SHORT,),
+    derived=_at_most_an_epoch("cell_rows"),
+    encodings=lambda values: ["json"],
+)
+INGEST_FORMATS = Challenge(
+    name="ingest-formats",
+    question="What does SMILE buy over JSON, at which bulk size?",
+    corpora=(Metrics, WebLogs),
+    operations=(
+        CHECK_TARGET,
+        Operation(
+            "ingest-formats",
+            IngestFormatsRunner,
+            IngestFormatsParams,
+            samples=(
+                Sample("ingest-formats", "round", (Key("round", "", "round; those up to 0 warm up"),)),
+                Sample(
+                    cell.SAMPLE,
+                    "cell and round",
+                    (
+                        Key("corpus", "", "metrics or weblogs"),
+                        Key("encoding", "", "wire format"),
+                        *CELL,
+                    ),
+                    csv="es_profile_ingest_formats.csv",
+                ),
+                Sample(ENCODING, "encoder and round", ENCODED, csv="es_profile_encoders.csv"),
+            ),
+            rounds="ingest_rounds",
+        ),
+    ),
+    parameters=(
+        *CORPUS,
+        *SHARDS,
+        FOREIGN,
+        Many("format_corpora", "What ingest-formats ingests.", "", True, choices=CORPORA),
+        Many(
+            "formats",
+            "Wire formats of ingest-formats; json is always among them.",
+            "",
+            True,
+            choices=tuple(ENCODINGS),
+        ),
+        Many("bulk_sizes", "Documents of one bulk request of ingest-formats.", "documents", True, low=1, high=10**6),
+        Many(
+            "client_counts",
+            "Concurrent clients of ingest-formats; 0 is as many as the load driver has cores.",
+            "clients",
+            True,
+            low=0,
+            high=256,
+        ),
+        WebLogs.parameters["documents"],
+        SEED,
+        WARMUP,
+        INGEST_ROUNDS,
+    ),
+    compared=Compared(
+        cell.SAMPLE, ("wall_ms", "target_cpu_ms", "client_cpu_ms"), f"metrics-{BASE}-1000-by-1", "ingest_rounds"
+    ),
+    minutes=50,
+    disk_factor=4,
+    test_mode={"ingest_rounds": 2, "warmup_iterations": 1},
+    limits=(SHORT,),
+    derived=lambda values: _formats(values) | _at_most_an_epoch("format_rows")(values),
+    encodings=lambda values: _formats(values)["formats"],
+)
+CHALLENGES = (INGEST, APPEND, INGEST_DECOMP, INGEST_FORMATS)

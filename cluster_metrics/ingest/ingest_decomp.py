@@ -1,0 +1,172 @@
+"""Param source and runner of ingest-decomp: from a naive client to the best one, a change at a time."""
+
+import importlib.util
+import json
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from esrally import exceptions
+from esrally.driver import runner
+from esrally.track.params import GenerateActionMetaData, MetadataIndexDataReader, Slice
+from esrally.utils import io
+
+from ..core.index import index_body
+from ..core.rounds import RoundParams, Runner, round_result, shuffled
+from ..corpus.encoded import metrics_bodies
+from ..corpus.metrics import NAME, Metrics
+from ..corpus.prepared import Prepared
+from ..wire.bulk import BulkCounts, send_bulk
+from .cell import INDEX, IngestCell, index_settings, run_cells
+from .steps import NATIVE, Client, clients
+
+
+def has_orjson() -> bool:
+    """Whether the optional package is there."""
+    return importlib.util.find_spec("orjson") is not None
+
+
+def encoder(dumps: str, constant_action: bool) -> Callable[[list[dict[str, Any]]], bytes]:
+    """Makes bulk bodies of decoded rows with the package ``dumps``, the action line a constant or encoded per row."""
+    encode: Any = json.dumps
+    newline: Any = "\n"
+    if dumps == "orjson":
+        import orjson
+
+        encode, newline = orjson.dumps, b"\n"
+    constant = encode({"index": {}})
+
+    def body(rows: list[dict[str, Any]]) -> bytes:
+        if constant_action:
+            lines = [line for row in rows for line in (constant, encode(row))]
+        else:
+            lines = [line for row in rows for line in (encode({"index": {}}), encode(row))]
+        joined = newline.join([*lines, newline[:0]])
+        return joined.encode() if isinstance(joined, str) else joined
+
+    return body
+
+
+class _TimedBulk(runner.BulkIndex):
+    """Rally's own bulk runner, which also says how long it parses and how much."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parse_s = 0.0
+        self.bytes_in = 0
+
+    def simple_stats(self, bulk_size: int, unit: str, response: Any, params: dict[str, Any]) -> Any:
+        started = time.perf_counter()
+        stats = super().simple_stats(bulk_size, unit, response, params)
+        self.parse_s += time.perf_counter() - started
+        self.bytes_in += len(response.getvalue())
+        return stats
+
+
+async def send_by_rally(es: Any, index: str, body: bytes, documents: int) -> BulkCounts:
+    """Sends a bulk body, whose action lines name the index, by Rally's own runner; what is not parsing is sending."""
+    bulk = _TimedBulk()
+    params = {"action-metadata-present": True, "bulk-size": documents, "unit": "docs", "body": body}
+    started = time.perf_counter()
+    result = await bulk(es, params)
+    elapsed_s = time.perf_counter() - started
+    counts = BulkCounts(
+        sent=documents,
+        acknowledged=result["success-count"],
+        requests=1,
+        took_ms=float(result["took"]),
+        send_ms=1000 * (elapsed_s - bulk.parse_s),
+        parse_ms=1000 * bulk.parse_s,
+        bytes_out=len(body),
+        bytes_in=bulk.bytes_in,
+    )
+    if counts.errors:
+        counts.rejected["error"] = counts.errors
+        counts.reasons = [result.get("error-description", "")]
+    return counts
+
+
+class Rows:
+    """The first rows of an epoch in each form that a client starts from, made before anything is timed.
+
+    :param count: how many.
+    """
+
+    def __init__(self, epoch: int, rows_file: str, count: int):
+        self.count = count
+        self._file = rows_file
+        self._encoded = metrics_bodies(epoch, rows_file)
+        with open(rows_file, "rb") as f:
+            self._decoded = [json.loads(f.readline()) for _ in range(count)]
+        self._bodies: Iterator[tuple[int, bytes]] = iter(())
+
+    def cells(self, design: str) -> list[IngestCell]:
+        """All cells of a design, with Rally's own bulk runner as the last."""
+        found = [self._cell(name, client) for name, client in clients(design, has_orjson()).items()]
+        return [*found, IngestCell(NATIVE, self._by_rally, send_by_rally)]
+
+    def _cell(self, name: str, client: Client) -> IngestCell:
+        send = partial(send_bulk, filter_path=client.filter_path)
+        if client.sliced:
+            body = self._encoded.body
+        else:
+            encode = encoder(client.dumps, client.constant_action)
+
+            def body(first: int, count: int) -> bytes:
+                return encode(self._decoded[first : first + count])
+
+        return IngestCell(name, body, send, client.clients, client.bulk_size, client.settings, client.keep_alive)
+
+    def _by_rally(self, first: int, count: int) -> bytes:
+        if first == 0:
+            self._bodies = self._rally_bodies(count)
+        documents, body = next(self._bodies)
+        if documents != count:
+            raise exceptions.RallyAssertionError(f"Rally read {documents:,} rows, {count:,} were due")
+        return body
+
+    def _rally_bodies(self, bulk_size: int) -> Iterator[tuple[int, bytes]]:
+        """The bodies as the param source of Rally's bulk operation reads them from the rows."""
+        source, action = Slice(io.MmapSource, 0, self.count), GenerateActionMetaData(INDEX, None)
+        with MetadataIndexDataReader(self._file, bulk_size, bulk_size, source, action, INDEX, None) as reader:
+            for _, _, batch in reader:
+                yield from batch
+
+
+class IngestDecompParams(RoundParams):
+    """Param source of the rounds: every cell of the design once in seeded order, all with the same rows, the first of
+    epoch 1.
+
+    Track parameters: ``design``, ``cell_rows``, ``number_of_shards``, ``number_of_replicas``, ``seed``,
+    ``delete_foreign_index``.
+    """
+
+    def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
+        super().__init__(track, params, **kwargs)
+        self._prepared = Prepared(track, Metrics)
+        self._cells: dict[str, IngestCell] = {}
+
+    def round(self, number: int) -> dict[str, Any]:
+        count = self.values["cell_rows"]
+        if not self._cells:  # no sooner, for Rally makes param sources before the corpus is there
+            rows = Rows(1, self._prepared.file(), count)
+            self._cells = {cell.name: cell for cell in rows.cells(self.values["design"])}
+        mappings = index_body(self.track, NAME)["mappings"]
+        order = shuffled(list(self._cells), self.values["seed"], "ingest", number)
+        return {
+            "cells": [(self._cells[name], count, mappings) for name in order],
+            "settings": index_settings(self.values),
+            "foreign": self.values["delete_foreign_index"],
+        }
+
+
+class IngestDecompRunner(Runner):
+    """Runs one round: every cell once, each into a fresh index and a ``service_time`` document of its own.
+
+    :raises esrally.exceptions.RallyAssertionError: when rows were lost or refused; this ends the race.
+    """
+
+    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        timings, problems = await run_cells(es, params["round"], params["cells"], params["settings"], params["foreign"])
+        return round_result(timings, problems, round=params["round"])

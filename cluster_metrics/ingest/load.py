@@ -1,0 +1,305 @@
+"""The load of the ingest challenges: layout, runner, param source and scheduler of its bulk requests."""
+
+import copy
+import gzip
+import math
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from esrally.driver.runner import BulkIndex
+from esrally.track.params import BulkIndexParamSource
+
+from ..core.challenge import Values
+from ..core.rounds import Params, Runner
+from ..corpus.encoded import Bodies, metrics_bodies
+from ..corpus.metrics import NAME, Metrics
+from ..corpus.prepared import Prepared
+from ..wire.bulk import FILTER, REASON_CHARS, BulkCounts, send_bulk
+from ..wire.requests import get
+from .account import put_note, tally_id
+
+BULK, EPOCH = "ingest-bulk", "ingest-epoch"
+"""Operation types of a load and of the account that follows it."""
+WATCH_S = 1.0
+"""How often the first client asks for merges."""
+GZIP_LEVEL = 1
+
+
+class IngestParams(Params):
+    """Param source of the load: the rows of some epochs, divided among the clients; ends when all are handed out.
+
+    Track parameters: ``bulk_runner`` (``slices`` of the encoded file, or ``native``: Rally's own reader and runner),
+    ``bulk_size``, ``bulk_response``, ``compress_requests`` and ``ingest_percentage`` (of each client's bulk requests,
+    rounded up); :func:`lay_out_epochs` adds ``epochs`` to the operation.
+    """
+
+    infinite = False
+
+    def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
+        super().__init__(track, params, **kwargs)
+        self._native = self.values["bulk_runner"] == "native"
+        if self._native:
+            # for which Rally then writes tables of offsets
+            self.corpora = _native_source(track, params["epochs"], self.values).corpora
+
+    def partition(self, partition_index: int, total_partitions: int) -> "ClientParams":  # type: ignore[override]
+        bulks = NativeBulks if self._native else SlicedBulks
+        epochs = self.operation["epochs"]
+        own = bulks(self.track, epochs, self.values, partition_index, total_partitions)
+        return ClientParams(own, epochs, self.values, partition_index)
+
+
+class SlicedBulks:
+    """The bulk requests of one client, by slices of the encoded epochs."""
+
+    def __init__(self, track: Any, epochs: list[int], values: Values, client: int, clients: int):
+        self._prepared = Prepared(track, Metrics)
+        rows, percentage = self._prepared.corpus.rows_per_epoch, values["ingest_percentage"]
+        self._slices = list(slices(rows, epochs, values["bulk_size"], client, clients, percentage))
+        self._bodies: dict[int, Bodies] = {}
+        self._next = 0
+
+    def next(self) -> dict[str, Any]:
+        """The next body with its ``documents``.
+
+        :raises StopIteration: when there is none.
+        """
+        if self._next == len(self._slices):
+            raise StopIteration
+        epoch, first, count = self._slices[self._next]
+        self._next += 1
+        if epoch not in self._bodies:  # Rally makes param sources before the corpus is prepared
+            self._bodies = {epoch: metrics_bodies(epoch, self._prepared.file(epoch - 1))}
+        bodies = self._bodies[epoch]
+        return {"body": bodies.body(first, count), "documents": count, "content-type": bodies.content_type}
+
+    @property
+    def completed(self) -> float:
+        return self._next / len(self._slices) if self._slices else 1.0
+
+
+class NativeBulks:
+    """The bulk requests of one client, by Rally's own reader."""
+
+    def __init__(self, track: Any, epochs: list[int], values: Values, client: int, clients: int):
+        self._source = _native_source(track, epochs, values).partition(client, clients)
+
+    def next(self) -> dict[str, Any]:
+        """As :meth:`SlicedBulks.next`, with the parameters of Rally's runner as ``native``."""
+        native = self._source.params()
+        return {"native": native, "documents": native["bulk-size"], "body": native["body"]}
+
+    @property
+    def completed(self) -> float:
+        return self._source.percent_completed
+
+
+def _native_source(track: Any, epochs: list[int], values: Values) -> BulkIndexParamSource:
+    corpus = next(c for c in track.corpora if c.name == NAME).filter()
+    corpus.documents = [d for d in corpus.documents if d.meta_data["epoch"] in epochs]
+    params = {"bulk-size": values["bulk_size"], "ingest-percentage": values["ingest_percentage"]}
+    return BulkIndexParamSource(SimpleNamespace(corpora=[corpus]), params)
+
+
+def slices(
+    rows: int, epochs: list[int], bulk_size: int, client: int, clients: int, percentage: int
+) -> Iterator[tuple[int, int, int]]:
+    """The bulk requests of one client: epoch, first row, number of rows.
+
+    :param rows: of one epoch; its bulk requests are divided evenly, a stretch for each client.
+    :param client: counted from 0.
+    :param percentage: of the client's bulk requests in each epoch, rounded up.
+    """
+    bulks = -(-rows // bulk_size)
+    first, end = bulks * client // clients, bulks * (client + 1) // clients
+    for epoch in epochs:
+        for bulk in range(first, first + math.ceil((end - first) * percentage / 100)):
+            yield epoch, bulk * bulk_size, min(bulk_size, rows - bulk * bulk_size)
+
+
+class ClientParams:
+    """The bulk requests of one client, with the tally that its requests add to."""
+
+    infinite = False
+
+    def __init__(self, bulks: SlicedBulks | NativeBulks, epochs: list[int], values: Values, client: int):
+        self._bulks, self._client = bulks, client
+        self._common = {
+            "client": client,
+            "epoch": epochs[0] if len(epochs) == 1 else 0,
+            "filter-path": FILTER if values["bulk_response"] == "filtered" else "",
+            "compress-requests": values["compress_requests"],
+            "tally": BulkCounts(),
+            "span": {},
+        }
+        self._watched = 0.0
+
+    def params(self) -> dict[str, Any]:
+        bulk = self._bulks.next() | self._common
+        now = time.monotonic()
+        watch = self._client == 0 and now >= self._watched + WATCH_S
+        if watch:
+            self._watched = now
+        return bulk | {"watch": watch, "last": self._bulks.completed == 1}
+
+    @property
+    def percent_completed(self) -> float:
+        return self._bulks.completed
+
+
+class IngestBulk(Runner):
+    """Sends one bulk request and counts what became of its documents; ``weight`` is the number of documents sent.
+
+    At the end of its rows each client notes its tally in the account.
+    """
+
+    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        import elasticsearch
+
+        documents = params["documents"]
+        counts = BulkCounts(sent=documents)
+        params["span"].setdefault("started", time.time())
+        try:
+            counts, encode_ms = await (_native if "native" in params else _slice)(es, params)
+        except (elasticsearch.ApiError, elasticsearch.TransportError) as e:
+            kind = f"HTTP {e.status_code}" if isinstance(e, elasticsearch.ApiError) else type(e).__name__
+            counts.rejected[kind] = documents
+            raise
+        finally:
+            params["tally"].add(counts)
+            if params["last"]:
+                note = {"span": params["span"] | {"ended": time.time()}, "tally": vars(params["tally"])}
+                await put_note(es, tally_id(params["epoch"], params["client"]), note)
+        meta = {
+            "weight": documents,
+            "unit": "docs",
+            "epoch": params["epoch"],
+            "client": params["client"],
+            "success": not counts.errors,
+            "success-count": counts.acknowledged,
+            "error-count": counts.errors,
+            "took": round(counts.took_ms),
+            "send_ms": counts.send_ms,
+            "parse_ms": counts.parse_ms,
+            "encode_ms": encode_ms,
+            "bytes_out": counts.bytes_out,
+            "bytes_in": counts.bytes_in,
+            "retries": counts.retries,
+        }
+        if counts.errors:
+            meta |= {"error-type": "rejected-documents", "error-description": counts.problem()}
+        if params["watch"]:
+            merges = (await get(es, f"/{NAME}/_stats/merge"))["_all"]["total"]["merges"]
+            meta |= {"merges_current": merges["current"], "merge_bytes_current": merges["current_size_in_bytes"]}
+        return meta
+
+
+async def _slice(es: Any, params: dict[str, Any]) -> tuple[BulkCounts, float]:
+    body, headers, encode_ms = params["body"], {}, 0.0
+    if params["compress-requests"]:
+        started = time.perf_counter()
+        body, headers = gzip.compress(body, GZIP_LEVEL), {"content-encoding": "gzip"}
+        encode_ms = 1000 * (time.perf_counter() - started)
+    filter_path = params["filter-path"]
+    return (
+        await send_bulk(es, NAME, body, params["documents"], params["content-type"], filter_path, headers),
+        encode_ms,
+    )
+
+
+async def _native(es: Any, params: dict[str, Any]) -> tuple[BulkCounts, float]:
+    started = time.perf_counter()
+    result = await BulkIndex()(es, params["native"])
+    counts = BulkCounts(
+        sent=params["documents"],
+        acknowledged=result["success-count"],
+        requests=1,
+        took_ms=float(result["took"]),
+        send_ms=1000 * (time.perf_counter() - started),
+        bytes_out=len(params["body"]),
+    )
+    if counts.errors:
+        counts.rejected[str(result["max-doc-status"])] = counts.errors
+        counts.reasons.append(result.get("error-description", "")[:REASON_CHARS])
+    return counts, 0.0
+
+
+def pace_of(values: Values) -> dict[str, float]:
+    """What the cluster should reach, by checked parameters.
+
+    :return: ``docs_per_second`` (0 for no target), ``spike_docs_per_second`` and ``spike_seconds`` (0 for no spike).
+    """
+    by_bytes = values["target_gb_per_day"] * 1e9 / 86_400 / Metrics.of(values, False).mean_row_bytes
+    return {
+        "docs_per_second": values["target_docs_per_second"] or by_bytes,
+        "spike_docs_per_second": float(values["spike_docs_per_second"]),
+        "spike_seconds": 60.0 * values["spike_minutes"],
+    }
+
+
+class IngestPace:
+    """Scheduler of a paced load: a steady rate, or one with a spike.
+
+    :func:`lay_out_epochs` sets ``pace`` of the operation, see :func:`pace_of`. A spike begins when the load has been
+    steady for as long.
+    """
+
+    def __init__(self, task: Any):
+        params = task.operation.params
+        self._pace = params["pace"]
+        self._documents = params["parameters"]["bulk_size"] * task.clients
+
+    def before_request(self, now: float) -> None:
+        pass
+
+    def after_request(self, now: float, weight: int, unit: str, request_meta_data: dict[str, Any]) -> None:
+        pass
+
+    def next(self, current: float) -> float:
+        spike = self._pace["spike_seconds"] <= current < 2 * self._pace["spike_seconds"]
+        return current + self._documents / self._pace["spike_docs_per_second" if spike else "docs_per_second"]
+
+
+def lay_out_epochs(schedule: list, values: Values, each: bool) -> list:
+    """Repeats the load of a schedule, with the account that follows it, once per group of epochs.
+
+    As with passes all copies keep their names, and only the first is marked for reporting.
+
+    :param each: whether each epoch is a load of its own, or all of them are one.
+    """
+    epochs = list(range(1, values["epochs"] + 1))
+    groups = [[epoch] for epoch in epochs] if each else [epochs]
+    loads = [task for task in schedule if getattr(getattr(task, "operation", None), "type", None) in (BULK, EPOCH)]
+    if not loads:
+        return schedule
+    copies = []
+    for group in groups:
+        for load in loads:
+            task = copy.deepcopy(load)
+            task.operation.params |= {"epochs": group, "final": group is groups[-1]}
+            if group is not groups[0]:
+                task.operation.params["include-in-reporting"] = False
+            if task.operation.type == EPOCH:
+                task.operation.params |= {
+                    "clients": values["bulk_indexing_clients"],
+                    "expected": _documents_to_send(values) * len(group),
+                }
+            elif values["paced"]:
+                task.operation.params["pace"] = pace_of(values)
+                task.schedule = BULK
+            copies.append(task)
+    first = schedule.index(loads[0])
+    return schedule[:first] + copies + [task for task in schedule[first:] if task not in loads]
+
+
+def _documents_to_send(values: Values) -> int:
+    """Of one epoch by all clients; 0 when Rally's own reader decides."""
+    rows, percentage, clients = (values[k] for k in ("rows_per_epoch", "ingest_percentage", "bulk_indexing_clients"))
+    if percentage == 100:
+        return rows
+    if values["bulk_runner"] == "native":
+        return 0
+    of_clients = (slices(rows, [1], values["bulk_size"], client, clients, percentage) for client in range(clients))
+    return sum(count for of_client in of_clients for _, _, count in of_client)

@@ -1,0 +1,125 @@
+"""The steps from a naive ingesting client to the best one, as data."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..wire.bulk import FILTER
+
+DESIGNS = ("cumulative", "one-at-a-time")
+NAIVE = "naive"
+NATIVE = "native"
+SLICES = "slices-1000"
+"""Our bulk runner as Rally's own is used: one client, 1,000 documents a request."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """How a client ingests. As constructed it is seed 000's: two ``json.dumps`` a row when it is sent, a connection for
+    each request, the whole response parsed.
+
+    :param keep_alive: whether connections are kept open between requests.
+    :param dumps: the package that encodes, ``json`` or ``orjson``.
+    :param constant_action: whether the action line is a constant, so that only the row is encoded.
+    :param filter_path: of the response; empty for all of it.
+    :param sliced: whether bodies are slices of a file that was encoded beforehand.
+    :param clients: coroutines that send at once.
+    :param bulk_size: documents of a request.
+    :param settings: of the index.
+    """
+
+    keep_alive: bool = False
+    dumps: str = "json"
+    constant_action: bool = False
+    filter_path: str = ""
+    sliced: bool = False
+    clients: int = 1
+    bulk_size: int = 1000
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change to the client or the index.
+
+    :param name: of the cell that has it.
+    :param text: what it changes.
+    :param change: attributes of :class:`Client`; settings are added to those already there.
+    :param price: what it costs.
+    :param reference: what seed 000 expects it to save per million rows; empty where it expects nothing.
+    :param reference_s: the same in seconds, where it gives a figure.
+    """
+
+    name: str
+    text: str
+    change: dict[str, Any]
+    price: str
+    reference: str = ""
+    reference_s: tuple[float, float] | None = None
+
+
+STEPS = (
+    Step("keep-alive", "connections kept open", {"keep_alive": True}, "none", "seconds"),
+    Step("orjson", "orjson in place of json", {"dumps": "orjson"}, "one package more", "10–15 s", (10, 15)),
+    Step(
+        "constant-action",
+        "the action line is a constant",
+        {"constant_action": True},
+        "all rows go to one index under generated ids",
+    ),
+    Step(
+        "filter-path",
+        "only took and errors in the response",
+        {"filter_path": FILTER},
+        "the ids that documents got are not told",
+    ),
+    Step(
+        "bulk-10000",
+        "10,000 documents a request",
+        {"bulk_size": 10_000},
+        "a megabyte a request on both sides; a refused request holds more rows",
+        "5–10 s",
+        (5, 10),
+    ),
+    Step(
+        "slices",
+        "bodies encoded beforehand",
+        {"sliced": True},
+        "what encodes is elsewhere: only where rows can be written in the form in which they are sent",
+    ),
+    Step("clients-2", "2 clients", {"clients": 2}, "rows arrive in no order", "parallel indexing threads"),
+    Step("clients-4", "4 clients", {"clients": 4}, "as with 2; more requests are open at a time"),
+    Step("clients-8", "8 clients", {"clients": 8}, "as with 4"),
+    Step(
+        "refresh-off",
+        "no refresh while it ingests",
+        {"settings": {"index.refresh_interval": "-1"}},
+        "rows are found only after a refresh at the end",
+        "1–5 s",
+        (1, 5),
+    ),
+    Step(
+        "translog-async",
+        "translog written to disk every 5 s, not per request",
+        {"settings": {"index.translog.durability": "async"}},
+        "a crash may lose the rows of the last 5 s",
+        "5–10 s",
+        (5, 10),
+    ),
+)
+
+
+def clients(design: str, orjson: bool) -> dict[str, Client]:
+    """The clients of a design by the name of their cell: the naive one, each step, and ours as Rally's is used.
+
+    :param design: ``cumulative`` (each step on top of those before) or ``one-at-a-time`` (each on top of naive).
+    :param orjson: whether the step orjson can be taken; if not it is left out, and those after it use json.
+    """
+    found = {NAIVE: Client()}
+    client = found[NAIVE]
+    for step in STEPS:
+        if step.name == "orjson" and not orjson:
+            continue
+        base = client if design == "cumulative" else found[NAIVE]
+        client = replace(base, **step.change | {"settings": base.settings | step.change.get("settings", {})})
+        found[step.name] = client
+    return found | {SLICES: Client(keep_alive=True, filter_path=FILTER, sliced=True)}

@@ -1,0 +1,325 @@
+"""Explains a query-decomp race: where the time of the production query goes, and what each change buys."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from _tools.report import plots, runs, stability, timelines
+from _tools.report.cells import Cells, cells_of
+from _tools.report.race import Race, Sample
+from _tools.report.section import Figure, Section
+from _tools.report.stats import Estimate, Samples, median, ratio
+from _tools.report.table import Column, Table, Words, share, times
+from _tools.report.text import error_text, interval, number, percent
+from cluster_metrics.query.configurations import VARIANTS
+from cluster_metrics.wire import coverage
+from cluster_metrics.wire.questions import PRODUCTION, TRANSPORTS
+
+HEADLINE = "query-cell"
+WHOLE = PRODUCTION.by("serial").name
+AGREEMENT = 0.05
+"""Headline cells and the plan agree when their medians differ by no more than this, or their intervals overlap."""
+DRIFT_BOUND = 0.05
+"""Greatest difference of the production cell between first and last pass that passes the drift check."""
+REFERENCE_DRIFT = 0.021
+"""Seed 000, section 2: the production query in its run against an earlier one."""
+TOOK = {name: variant.reference.get("took_ms") for name, variant in VARIANTS.items()}
+
+
+@dataclass(frozen=True)
+class Component:
+    """A part of the production query, a difference of serial cells.
+
+    :param name: in a figure; with the difference behind it in a table.
+    :param formula: of the values of ``variants``.
+    """
+
+    name: str
+    difference: str
+    variants: tuple[str, ...]
+    formula: Callable[..., Samples]
+
+    def of(self, cells: Cells, key: str) -> Estimate:
+        return cells.of(self.formula, key, *self.cells)
+
+    def share(self, cells: Cells) -> Estimate:
+        """Of the production query's wall time."""
+        return cells.of(lambda whole, *x: self.formula(*x) / whole, "wall_ms", WHOLE, *self.cells)
+
+    @property
+    def cells(self) -> list[str]:
+        return [VARIANTS[v].by("serial").name for v in self.variants]
+
+    @property
+    def reference(self) -> float | None:
+        """``took`` in ms, as seed 000 measured it."""
+        took = [TOOK[variant] for variant in self.variants]
+        return float(self.formula(*took)) if all(took) else None  # type: ignore[arg-type]
+
+
+COMPONENTS = (
+    Component("filter, framework, client", "A", ("A",), lambda a: a),
+    Component("3 sums", "B − A", ("A", "B"), lambda a, b: b - a),
+    Component("3 percentiles, t-digest", "C_td − A", ("A", "C_td"), lambda a, c: c - a),
+    Component(
+        "unexplained",
+        "D_td − B − C_td + A",
+        ("D_td", "A", "B", "C_td"),
+        lambda d, a, b, c: d - b - c + a,
+    ),
+)
+"""What the production query consists of; the last is what the others leave."""
+INSTEAD = Component("instead: 3 percentiles, HDR", "C_hdr − A", ("A", "C_hdr"), lambda a, c: c - a)
+CHANGES = (
+    ("production", PRODUCTION.by("serial").name, 1.0),
+    ("by msearch", PRODUCTION.by("msearch").name, 8.8),
+    ("HDR, serial", VARIANTS["D_hdr"].by("serial").name, 1323 / 845),
+    ("by msearch and HDR", VARIANTS["D_hdr"].by("msearch").name, 13.1),
+)
+"""Text, cell and speed-up in seed 000."""
+
+
+def coverages(race: Race) -> list[Sample]:
+    """All coverages: those of headline cells and those of the plan."""
+    return race.of(HEADLINE) + race.of(coverage.TYPE)
+
+
+def sections(race: Race) -> list[Section]:
+    """The sections of the report; those whose cells the race left out are left out."""
+    cells = cells_of(race, coverage.TYPE)
+    return [
+        *_variants(race, cells),
+        *_attribution(cells),
+        *_transports(cells),
+        *_changes(cells),
+        *_agreement(race, cells),
+        *_accuracy(race),
+        *_cpu(race),
+        *stability.sections(race, check=drift_check(race)),
+    ]
+
+
+def headline(race: Race, cell: str, key: str) -> Estimate | None:
+    """The median over all samples of a headline cell; None when the race has none."""
+    values = [float(s.meta[key]) for s in race.of(HEADLINE) if s.cell == cell]
+    return median(np.array(values)) if values else None
+
+
+def _variants(race: Race, cells: Cells) -> list[Section]:
+    rows = []
+    for name, variant in VARIANTS.items():
+        cell = variant.by("serial").name
+        if cells.has(cell):
+            took, cell_took = cells.one("took_ms", cell), headline(race, cell, "took_ms")
+            rows.append(
+                {
+                    "variant": name,
+                    "aggregations": variant.text,
+                    "n": took.n,
+                    "took_ms": took,
+                    "cv": took.cv,
+                    "headline": f"{number(cell_took.value)} ({cell_took.n})" if cell_took else None,
+                    "reference": TOOK[name],
+                }
+            )
+    columns = [
+        Words("variant", "variant"),
+        Words("aggregations", "aggregations"),
+        Column("n", "n"),
+        Column("took_ms", "took", "ms"),
+        share("cv", "CV"),
+        Column("headline", "headline cells (n)"),
+        Column("reference", "seed"),
+    ]
+    text = (
+        "Time that Elasticsearch reports (`took`) per coverage, summed over its serial searches: median over the "
+        "rounds of the plan with its 95 % interval."
+    )
+    return [Section("Time by variant", [text, Table("variants", columns, rows)])] if rows else []
+
+
+def _attribution(cells: Cells) -> list[Section]:
+    if not cells.has(WHOLE, *(cell for component in COMPONENTS for cell in component.cells)):
+        return []
+    whole_took = TOOK[PRODUCTION.name]
+    rows = []
+    for component in COMPONENTS:
+        reference = component.reference if component is not COMPONENTS[-1] else None
+        rows.append(
+            {
+                "component": f"{component.name} ({component.difference})",
+                "wall_ms": component.of(cells, "wall_ms"),
+                "share": component.share(cells),
+                "took_ms": component.of(cells, "took_ms").value,
+                "reference": reference,
+                "reference_share": reference / whole_took if reference and whole_took else None,
+            }
+        )
+    wall, took = (cells.one(key, WHOLE) for key in ("wall_ms", "took_ms"))
+    rows.append(
+        {"component": f"whole: production ({PRODUCTION.name})", "wall_ms": wall, "share": 1.0, "took_ms": took.value}
+        | {"reference": whole_took, "reference_share": 1.0}
+    )
+    if cells.has(*INSTEAD.cells):
+        rows.append(
+            {
+                "component": f"{INSTEAD.name} ({INSTEAD.difference})",
+                "wall_ms": INSTEAD.of(cells, "wall_ms"),
+                "took_ms": INSTEAD.of(cells, "took_ms").value,
+                "reference": INSTEAD.reference,
+            }
+        )
+    columns = [
+        Words("component", "component"),
+        Column("wall_ms", "wall", "ms"),
+        share("share", "share"),
+        Column("took_ms", "took", "ms"),
+        Column("reference", "seed took", "ms"),
+        share("reference_share", "seed share"),
+    ]
+    text = (
+        "Serial coverages, subtracted within each round, then the median over rounds with its 95 % interval. Shares "
+        "are of the production query's wall time at the client. `took` stands beside: Elasticsearch cuts it to whole "
+        "milliseconds per search, so 30 searches may lose up to 30 ms of a coverage, and a search below 1 ms counts "
+        "as 0."
+    )
+    parts = [plots.Part(c.name, c.of(cells, "wall_ms").value, c.share(cells).value) for c in COMPONENTS]
+    caption = (
+        "Parts of the production query's wall time, serial. Each is a median of its own, so they need not add up to "
+        "the whole to the last digit."
+    )
+    figure = Figure(plots.stack(parts, plots.Part(f"production query ({PRODUCTION.name})", wall.value, 1.0)), caption)
+    return [Section("Where the production query's time goes", [text, Table("attribution", columns, rows), figure])]
+
+
+def _transports(cells: Cells) -> list[Section]:
+    rows, walls = [], {}
+    for name, variant in VARIANTS.items():
+        serial, msearch = (variant.by(transport).name for transport in TRANSPORTS)
+        if not cells.has(serial, msearch):
+            continue
+        saved = cells.of(lambda s, m: 1 - m / s, "wall_ms", serial, msearch)
+        walls[name] = {t: cells.one("wall_ms", variant.by(t).name) for t in TRANSPORTS}
+        reference = variant.reference
+        rows.append(
+            {
+                "variant": name,
+                **walls[name],
+                "n": saved.n,
+                "saved": saved,
+                "parallelism": cells.one("parallelism", msearch).value,
+                "reference": 1 - reference["msearch_ms"] / reference["serial_ms"] if reference else None,
+            }
+        )
+    if not rows:
+        return []
+    columns = [
+        Words("variant", "variant"),
+        *(Column(transport, transport, "ms") for transport in TRANSPORTS),
+        Column("n", "n"),
+        share("saved", "saved"),
+        Column("parallelism", "parallelism"),
+        share("reference", "seed saved"),
+    ]
+    text = (
+        "Wall time of a coverage at the client. Parallelism is `took` summed over the searches of an msearch, over its "
+        "wall time; it counts waiting for a core, too."
+    )
+    caption = "Wall time of a coverage by transport: median over the rounds of the plan and its 95 % interval."
+    figure = Figure(plots.cells(walls, "wall ms"), caption)
+    return [Section("Serial against msearch", [text, Table("transports", columns, rows), figure])]
+
+
+def _changes(cells: Cells) -> list[Section]:
+    rows = []
+    for text, cell, reference in CHANGES:
+        if cells.has(WHOLE, cell):
+            speedup = cells.ratio("wall_ms", cell, WHOLE)
+            wall = cells.one("wall_ms", cell).value
+            row = {"configuration": f"{text} ({cell})", "wall_ms": wall, "n": speedup.n, "speedup": speedup}
+            rows.append(row | {"reference": reference})
+    if len(rows) < 2:
+        return []
+    columns = [Words("configuration", "configuration"), Column("wall_ms", "wall", "ms"), Column("n", "n")]
+    columns += [times("speedup", "speed-up"), times("reference", "seed")]
+    return [Section("What each change buys", [Table("changes", columns, rows)])]
+
+
+def _agreement(race: Race, cells: Cells) -> list[Section]:
+    rows, apart = [], []
+    for cell in sorted({s.cell for s in race.of(HEADLINE)}):
+        found = headline(race, cell, "wall_ms")
+        if not found or not cells.has(cell):
+            continue
+        plan = cells.one("wall_ms", cell)
+        quotient = found.value / plan.value
+        agrees = abs(quotient - 1) <= AGREEMENT or (found.low <= plan.high and plan.low <= found.high)
+        if not agrees:
+            apart.append(cell)
+        rows.append({"cell": cell, "headline": found.value, "plan": plan.value, "ratio": quotient, "agrees": agrees})
+    if not rows:
+        return []
+    verdict = (
+        f"The headline cells and the plan agree in all {len(rows)} cells."
+        if not apart
+        else f"The headline cells and the plan differ in {len(apart)} of {len(rows)} cells: {', '.join(apart)}."
+    )
+    columns = [Words("cell", "cell"), Column("headline", "headline", "ms"), Column("plan", "plan", "ms")]
+    columns += [Column("ratio", "ratio", form=lambda x: f"{x:.2f}"), Column("agrees", "agrees")]
+    text = (
+        f"{verdict} They agree when their median wall times differ by at most {percent(AGREEMENT)} or their intervals "
+        "overlap. Rally idles about six seconds before each headline cell, the plan runs without a pause; compare "
+        "within one of the two."
+    )
+    traces, spans = runs.timeline(coverages(race), TRANSPORTS, list(VARIANTS))
+    figure = Figure(timelines.timeline(traces, spans, "wall ms"), runs.CAPTION)
+    return [Section("Headline cells against the plan", [text, Table("agreement", columns, rows), figure])]
+
+
+def _accuracy(race: Race) -> list[Section]:
+    rows = []
+    for name, variant in VARIANTS.items():
+        errors = [s.meta["max_percentile_error"] for s in coverages(race) if s.meta["variant"] == name]
+        if errors and variant.algorithm:
+            rows.append({"variant": name, "n": len(errors), "error": max(errors)})
+    columns = [Words("variant", "variant"), Column("n", "coverages checked")]
+    columns += [Column("error", "greatest error", form=error_text)]
+    text = "Greatest relative error of p50 and p90 against the exact answers, over all nodes, fields and epochs."
+    return [Section("Accuracy of the percentiles", [text, Table("accuracy", columns, rows)])] if rows else []
+
+
+def _cpu(race: Race) -> list[Section]:
+    found: dict[str, list[float]] = {}
+    for sample in race.of(HEADLINE):
+        if "target_cpu_ms" in sample.meta:
+            key = (sample.cell, sample.meta["pass"])
+            in_pass = [s for s in race.of(HEADLINE) if (s.cell, s.meta["pass"]) == key]
+            found.setdefault(sample.cell, []).append(sample.meta["target_cpu_ms"] / len(in_pass))
+    rows = [{"cell": cell, "n": len(v), "cpu_ms": float(np.median(v))} for cell, v in sorted(found.items())]
+    text = (
+        "CPU time of the target's nodes per coverage, over each pass of a headline cell. It includes what the nodes do "
+        "besides, up to a second of idling per pass."
+    )
+    columns = [Words("cell", "cell"), Column("n", "passes"), Column("cpu_ms", "CPU", "ms")]
+    return [Section("Target CPU", [text, Table("cpu", columns, rows)])] if rows else []
+
+
+def drift_check(race: Race) -> stability.Check:
+    """Holds the production query of the first pass against that of the last, as seed 000 did with two runs."""
+    passes: dict[int, list[float]] = {}
+    for sample in race.of(HEADLINE):
+        if sample.cell == WHOLE:
+            passes.setdefault(sample.meta["pass"], []).append(float(sample.meta["wall_ms"]))
+    if len(passes) < 2:
+        return "", False
+    first, last = np.array(passes[min(passes)]), np.array(passes[max(passes)])
+    found = ratio(first, last)
+    drifted = abs(found.value - 1) > DRIFT_BOUND
+    text = (
+        f"drift check: {WHOLE} took {number(float(np.median(last)))} ms in the last pass, "
+        f"{number(float(np.median(first)))} ms in the first: {stability.signed(found.value - 1)}, ratio "
+        f"{found.value:.3f} {interval(found, lambda x: f'{x:.3f}')} of {found.n} samples a pass; the bound is "
+        f"±{percent(DRIFT_BOUND)}, seed 000 had {percent(REFERENCE_DRIFT)}"
+    )
+    return text + ("; raise warmup_iterations, and compare within the plan alone" if drifted else ""), drifted

@@ -1,0 +1,219 @@
+"""Explains a query-frontier race: what each way to answer costs, how wrong it is, and which one to take."""
+
+import math
+from dataclasses import dataclass
+
+from _tools.report import runs, scatter, stability, timelines
+from _tools.report.cells import cells_of
+from _tools.report.race import Race, Sample
+from _tools.report.section import Figure, Section
+from _tools.report.stats import Estimate
+from _tools.report.table import Column, Table, Words
+from _tools.report.text import ROUNDING, error_text, interval, number, percent
+from cluster_metrics.query.configurations import BASE, CONFIGURATIONS
+from cluster_metrics.query.query_frontier import COVERAGE
+from cluster_metrics.wire.questions import Configuration
+
+
+@dataclass(frozen=True)
+class Point:
+    """A configuration as measured.
+
+    :param wall_ms: per coverage, median over rounds.
+    :param speedup: wall time of production over this one's, formed within each round.
+    :param cpu_ms: CPU time of the target per coverage; nan when it was not measured.
+    :param error: greatest relative error of p50 and p90 in any round, node and field.
+    :param extreme_error: the same of p0 and p100.
+    :param sum_error: the same of the sums.
+    """
+
+    name: str
+    wall_ms: Estimate
+    took_ms: Estimate
+    speedup: Estimate
+    cpu_ms: float
+    error: float
+    extreme_error: float
+    sum_error: float
+
+    @property
+    def configuration(self) -> Configuration:
+        return CONFIGURATIONS[self.name]
+
+
+def points(race: Race) -> list[Point]:
+    """The configurations of a race, the fastest first; those that lack rounds in common with production left out."""
+    cells = cells_of(race, COVERAGE)
+    cpu = {s.meta["configuration"]: s.meta["target_cpu_ms"] for s in race.of("frontier-cpu") if s.meta["coverages"]}
+    found = []
+    for name in cells.names:
+        if cells.has(BASE, name):
+            errors = ("percentile_error", "extreme_error", "sum_error")
+            found.append(
+                Point(
+                    name,
+                    cells.of(lambda base, own: own, "wall_ms", BASE, name),
+                    cells.of(lambda base, own: own, "took_ms", BASE, name),
+                    cells.ratio("wall_ms", name, BASE),
+                    cpu.get(name, math.nan),
+                    *(float(cells.values(key, BASE, name)[1].max()) for key in errors),
+                )
+            )
+    return sorted(found, key=lambda p: p.wall_ms.value)
+
+
+def front(found: list[Point]) -> list[Point]:
+    """The Pareto front: the points that no other beats in both wall time and error, from fast to exact."""
+    best: list[Point] = []
+    for point in sorted(found, key=lambda p: (p.wall_ms.value, p.error)):
+        if not best or point.error < best[-1].error:
+            best.append(point)
+    return best
+
+
+def within(found: list[Point], max_error: float) -> list[Point]:
+    """The points whose p50, p90 and sums keep to an error, the fastest first."""
+    return [p for p in found if p.error <= max_error and p.sum_error <= max_error]
+
+
+def advice(found: list[Point], max_error: float) -> str:
+    """One sentence: the fastest configuration within the error, its gain with interval, and its price."""
+    allowed = within(found, max_error)
+    if not allowed:
+        return f"No configuration keeps the error of p50, p90 and the sums within {percent(max_error)}."
+    best = allowed[0]
+    if best.name == BASE:
+        return f"Within an error of {percent(max_error)} nothing is faster than the production query as it is."
+    ties = [p.name for p in allowed[1:] if p.speedup.high >= best.speedup.low and p.name != BASE]
+    also = f" Its interval overlaps with that of {', '.join(ties)}." if ties else ""
+    return (
+        f"Within an error of {percent(max_error)} take **{best.name}** ({best.configuration.text}): "
+        f"{number(best.speedup.value)} × {interval(best.speedup)} as fast as production at an error of "
+        f"{error_text(best.error)}; p0 and p100 are off by up to {error_text(best.extreme_error)}; "
+        f"price: {best.configuration.price}.{also}"
+    )
+
+
+def sections(race: Race) -> list[Section]:
+    """The sections of the report."""
+    found = points(race)
+    if not found:
+        return []
+    bound = race.parameters.get("max_error_permille", 10) / 1000
+    to_query = [p for p in found if p.configuration.form != "rollup"]  # a rollup answers what was asked before
+    on_front = front(to_query)
+    rollup = next((s for s in race.of("build-layouts") if "rollup_cpu_s" in s.meta), None)
+    return [
+        Section("Which way to take", [f"{advice(to_query, bound)}{_limit(found)}{_left_out(race)}"]),
+        Section("Cost against accuracy", _all(found, on_front)),
+        Section("The Pareto front", [*_front(on_front), _figure(found, on_front, bound)]),
+        *([Section("What the rollup costs at ingest", [_rollup(rollup)])] if rollup else []),
+        *stability.sections(race, _rounds_figure(race, within(to_query, bound))),
+    ]
+
+
+def _left_out(race: Race) -> str:
+    """Which configurations the target could not be asked, and why."""
+    lines = sorted({s.meta["left_out"] for s in race.of("frontier") if "left_out" in s.meta})
+    return f" Left out: {'; '.join(lines)}." if lines else ""
+
+
+def _limit(found: list[Point]) -> str:
+    """What no query can beat, if it was measured: answers computed at ingest."""
+    return "".join(
+        f" The limit is a {p.name}: {number(p.speedup.value)} × {interval(p.speedup)}, exact, but fixed at ingest."
+        for p in found
+        if p.configuration.form == "rollup"
+    )
+
+
+def _figure(found: list[Point], on_front: list[Point], bound: float) -> Figure:
+    drawn = [
+        scatter.Point(
+            p.name,
+            p.error if p.error > ROUNDING else 0.0,
+            p.wall_ms.value,
+            p.wall_ms.low,
+            p.wall_ms.high,
+            p in on_front,
+        )
+        for p in sorted(found, key=lambda p: p.name != BASE)
+    ]
+    caption = (
+        "Wall time of a coverage against the error of p50 and p90; the steps are the Pareto front, the line is the "
+        "bound. Names that find no place are left out; the table has them all."
+    )
+    return Figure(scatter.frontier(drawn, "wall ms", bound), caption)
+
+
+def _rounds_figure(race: Race, found: list[Point]) -> Figure:
+    """Production and the first of some queries in order of time."""
+    shown = {name: name for name in [BASE, *(p.name for p in found[:1])]}
+    traces, spans = runs.by_round(cells_of(race, COVERAGE), shown, "wall_ms")
+    return Figure(timelines.timeline(traces, spans, "wall ms per coverage"), runs.ROUNDS_CAPTION)
+
+
+def _all(found: list[Point], on_front: list[Point]) -> list[str | Table]:
+    rows = [
+        {
+            "configuration": f"{p.name} ◆" if p in on_front else p.name,
+            "change": p.configuration.text,
+            "n": p.wall_ms.n,
+            "wall_ms": p.wall_ms,
+            "took_ms": p.took_ms.value,
+            "cpu_ms": p.cpu_ms,
+            "speedup": p.speedup,
+            "error": p.error,
+            "extreme_error": p.extreme_error,
+            "sum_error": p.sum_error,
+        }
+        for p in found
+    ]
+    columns = [
+        Words("configuration", "configuration"),
+        Words("change", "change"),
+        Column("n", "n"),
+        Column("wall_ms", "wall", "ms"),
+        Column("took_ms", "took", "ms"),
+        Column("cpu_ms", "CPU", "ms"),
+        Column("speedup", "times as fast"),
+        Column("error", "error p50, p90", form=error_text),
+        Column("extreme_error", "error p0, p100", form=error_text),
+        Column("sum_error", "error of sums", form=error_text),
+    ]
+    text = (
+        "Per coverage of all nodes in one epoch, the fastest first; ◆ marks the Pareto front. Times as fast as "
+        "production is formed within each round. CPU is the target's, over two seconds of this configuration alone. "
+        "Errors are the greatest relative ones measured, over all nodes, fields and rounds."
+    )
+    return [text, Table("configurations", columns, rows)]
+
+
+def _front(on_front: list[Point]) -> list[str | Table]:
+    rows = [
+        {
+            "configuration": p.name,
+            "wall_ms": p.wall_ms.value,
+            "error": p.error,
+            "extreme_error": p.extreme_error,
+            "price": p.configuration.price,
+        }
+        for p in on_front
+    ]
+    columns = [
+        Words("configuration", "configuration"),
+        Column("wall_ms", "wall", "ms"),
+        Column("error", "error p50, p90", form=error_text),
+        Column("extreme_error", "error p0, p100", form=error_text),
+        Words("price", "price"),
+    ]
+    text = "No other query is both faster and more accurate in p50 and p90. The rollup is no query and left out."
+    return [text, Table("front", columns, rows)]
+
+
+def _rollup(sample: Sample) -> str:
+    return (
+        f"Decoding the rows and computing the answers by sorting took the client "
+        f"{number(sample.meta['rollup_cpu_s'])} s of CPU per million rows in plain Python, indexing the documents "
+        f"{number(sample.meta['rollup_bulk_ms'])} ms in all. A client that holds the values already saves decoding.\n"
+    )

@@ -1,0 +1,308 @@
+"""The query challenges: what the production question costs, and what each change to it buys."""
+
+from typing import Any
+
+from ..core.challenge import Challenge, Compared, Key, Operation, Sample, Values
+from ..core.index import CHECK_INDEX, DELETE
+from ..core.limits import corpus_in_memory, segments, shards_of_searches, warm
+from ..core.parameters import LOAD, PASSES, ROUNDS, WARMUP, Integer, Many
+from ..corpus.metrics import BYTES, Metrics
+from ..wire import coverage
+from ..wire.questions import TRANSPORTS
+from . import query_frontier, query_profile
+from .configurations import BASE, CONFIGURATIONS, VARIANTS
+from .layouts import BuildLayouts, DropLayouts, LayoutsParams
+from .profile_tree import AGGREGATION_PARTS, PARTS
+from .query_decomp import CellParams, CellRunner, PlanParams, PlanRunner
+
+CORPUS = (*Metrics.parameters.values(), BYTES)
+ROUND = Key("round", "", "round of the plan; those up to 0 warm up")
+EPOCH = Key("epoch", "", "epoch asked about")
+SEARCHES = Key("searches", "searches", "searches of the coverage")
+TIMES = (
+    Key("took_ms", "ms", "`took` of a coverage, summed over its searches"),
+    Key("wall_ms", "ms", "wall time of a coverage: first byte sent to last byte received"),
+    Key("parallelism", "", "took_ms over wall_ms"),
+)
+BODIES = (
+    Key("request_bytes", "bytes", "bodies of requests, before compression"),
+    Key("response_bytes", "bytes", "bodies of responses, before compression"),
+)
+CLIENT = Key("client_ms", "ms", "CPU time that the load driver used meanwhile")
+DOCS = Key("docs_matched", "documents", "documents asked about, by the exact answers")
+SEGMENTS = Key("segments", "segments", "segments of the index's primary shards")
+ERROR = Key(
+    "max_percentile_error",
+    "",
+    "greatest relative error of p50 and p90 over all nodes and fields; 0 without percentiles",
+)
+CELL = (
+    Key("variant", "", "variant of the query"),
+    Key("transport", "", "serial or msearch"),
+    EPOCH,
+    SEARCHES,
+    *TIMES,
+    CLIENT,
+    *BODIES,
+    DOCS,
+    SEGMENTS,
+    ERROR,
+)
+TREE = (
+    Key("rewrite_ms", "ms", "rewriting the query"),
+    *(Key(f"query_{part}_ms", "ms", f"{part} of the outermost query, inner ones included") for part in PARTS),
+    Key("query_other_ms", "ms", "the rest of query_ms"),
+    Key("query_ms", "ms", "the outermost query"),
+    Key("query_leaves_ms", "ms", "next_doc, advance and match of the queries without children"),
+    Key("collector_ms", "ms", "the outermost collector"),
+    Key("collector_aggregations_ms", "ms", "of it the one that feeds the aggregations"),
+    Key("fetch_ms", "ms", "fetch phase; 0 as the query asks for no hits"),
+)
+
+
+def _with_profiler(keys: tuple[Key, ...]) -> tuple[Key, ...]:
+    return tuple(Key(key.name, key.unit, f"{key.text}; with the profiler only", optional=True) for key in keys)
+
+
+def _aggregations(names: Any) -> tuple[Key, ...]:
+    return tuple(Key(f"{n}_{part}_ms", "ms", f"{part} of {n}") for n in names for part in AGGREGATION_PARTS)
+
+
+def _production_first(values: Values) -> dict[str, Any]:
+    """production is always among the configurations."""
+    found = values["configurations"]
+    return {"configurations": found if BASE in found else [BASE, *found]}
+
+
+QUERY_DECOMP = Challenge(
+    name="query-decomp",
+    question="Where does the time of the production query go, and what do msearch and HDR buy?",
+    corpora=(Metrics,),
+    operations=(
+        DELETE,
+        CHECK_INDEX,
+        Operation(
+            "query-cell",
+            CellRunner,
+            CellParams,
+            samples=(
+                Sample(
+                    "query-cell",
+                    "coverage of a headline cell",
+                    (
+                        Key("pass", "", "pass over the headline cells"),
+                        *CELL,
+                        Key(
+                            "target_cpu_ms",
+                            "ms",
+                            "CPU time of the target's nodes over the pass, on its last sample",
+                            optional=True,
+                        ),
+                    ),
+                    csv="es_profile_decomp.csv",
+                ),
+            ),
+            cell=1,
+        ),
+        Operation(
+            "query-plan",
+            PlanRunner,
+            PlanParams,
+            samples=(
+                Sample(
+                    "query-plan",
+                    "round",
+                    (
+                        ROUND,
+                        SEGMENTS,
+                        Key("target_cpu_ms", "ms", "CPU time of the target's nodes since the end of the round before"),
+                    ),
+                ),
+                Sample(coverage.TYPE, "coverage of the plan", (ROUND, *CELL), csv="es_profile_decomp.csv"),
+            ),
+            rounds="rounds",
+        ),
+    ),
+    parameters=(
+        *CORPUS,
+        *LOAD,
+        Many("variants", "Query variants to run.", "", True, choices=tuple(VARIANTS)),
+        Many("transports", "Transports to run them by.", "", True, choices=TRANSPORTS),
+        Integer(
+            "max_concurrent_searches",
+            "Searches of one msearch that Elasticsearch runs at a time; 0 leaves it to Elasticsearch.",
+            "searches",
+            low=0,
+            high=10_000,
+        ),
+        WARMUP,
+        PASSES,
+        ROUNDS,
+    ),
+    compared=Compared(coverage.TYPE, ("wall_ms", "took_ms"), "D_td-serial", "rounds"),
+    minutes=10,
+    disk_factor=4,
+    test_mode={"passes": 2, "rounds": 2, "warmup_iterations": 1},
+    limits=(shards_of_searches, segments, warm("coverage of each cell and round"), corpus_in_memory),
+)
+QUERY_PROFILE = Challenge(
+    name="query-profile",
+    question="What does Elasticsearch's profiler see of the production query, and what does the profiler itself cost?",
+    corpora=(Metrics,),
+    operations=(
+        DELETE,
+        CHECK_INDEX,
+        Operation(
+            "query-profile",
+            query_profile.ProfileRunner,
+            query_profile.ProfileParams,
+            samples=(
+                Sample("query-profile", "round", (ROUND, SEGMENTS)),
+                Sample(
+                    query_profile.COVERAGE,
+                    "coverage with the profiler (profile-on) or without (profile-off)",
+                    (
+                        ROUND,
+                        EPOCH,
+                        SEARCHES,
+                        *TIMES,
+                        *BODIES,
+                        DOCS,
+                        SEGMENTS,
+                        ERROR,
+                        Key("parse_ms", "ms", "decoding the responses, after the clock has stopped", optional=True),
+                        *_with_profiler((*TREE, *_aggregations(query_profile.KINDS.values()))),
+                    ),
+                ),
+                Sample(
+                    query_profile.CALL,
+                    "search with the profiler (profile-on-call) or without (profile-off-call)",
+                    (
+                        ROUND,
+                        EPOCH,
+                        Key("asked_node", "", "node asked about"),
+                        Key("took_ms", "ms", "`took` of the search"),
+                        Key("wall_ms", "ms", "first byte sent to last byte received"),
+                        Key("parse_ms", "ms", "decoding the response, after the clock has stopped"),
+                        *BODIES,
+                        DOCS,
+                        SEGMENTS,
+                        *_with_profiler((*TREE, *_aggregations(query_profile.aggregation_kinds()))),
+                    ),
+                ),
+            ),
+            rounds="rounds",
+        ),
+    ),
+    parameters=(*CORPUS, *LOAD, WARMUP, ROUNDS),
+    compared=Compared(query_profile.COVERAGE, ("wall_ms", "took_ms"), query_profile.OFF, "rounds"),
+    minutes=5,
+    disk_factor=4,
+    test_mode={"rounds": 2, "warmup_iterations": 1},
+    limits=(shards_of_searches, segments, warm("round"), corpus_in_memory),
+)
+QUERY_FRONTIER = Challenge(
+    name="query-frontier",
+    question=f"Which of {len(CONFIGURATIONS)} ways to ask is fastest within an error bound?",
+    corpora=(Metrics,),
+    operations=(
+        DELETE,
+        CHECK_INDEX,
+        Operation(
+            "build-layouts",
+            BuildLayouts,
+            LayoutsParams,
+            samples=(
+                Sample(
+                    "build-layouts",
+                    "race",
+                    (
+                        Key("layouts", "indices", "further indices that were built"),
+                        Key(
+                            "rollup_cpu_s",
+                            "s",
+                            "CPU time of this client to decode the rows and compute the rollup, per million rows",
+                            optional=True,
+                        ),
+                        Key("rollup_bulk_ms", "ms", "wall time to index the rollup", optional=True),
+                    ),
+                ),
+            ),
+        ),
+        Operation(
+            "frontier",
+            query_frontier.FrontierRunner,
+            query_frontier.FrontierParams,
+            samples=(
+                Sample(
+                    "frontier",
+                    "round",
+                    (ROUND, Key("left_out", "", "configuration that was not asked, and why", optional=True)),
+                ),
+                Sample(
+                    query_frontier.COVERAGE,
+                    "configuration and round",
+                    (
+                        Key("configuration", "", "how it was asked"),
+                        ROUND,
+                        EPOCH,
+                        SEARCHES,
+                        *TIMES,
+                        *BODIES,
+                        CLIENT,
+                        Key("percentile_error", "", "greatest relative error of p50 and p90"),
+                        Key("extreme_error", "", "greatest relative error of p0 and p100"),
+                        Key("sum_error", "", "greatest relative error of the sums"),
+                    ),
+                    csv="es_profile_frontier.csv",
+                ),
+            ),
+            rounds="rounds",
+        ),
+        Operation(
+            "frontier-cpu",
+            query_frontier.FrontierCpuRunner,
+            query_frontier.FrontierCpuParams,
+            samples=(
+                Sample(
+                    "frontier-cpu",
+                    "configuration",
+                    (
+                        Key("configuration", "", "how it was asked"),
+                        Key("coverages", "coverages", "coverages asked within two seconds; 0 where there is no ES|QL"),
+                        Key("target_cpu_ms", "ms", "CPU time of the target per coverage", optional=True),
+                    ),
+                ),
+            ),
+        ),
+        Operation("drop-layouts", DropLayouts, LayoutsParams),
+    ),
+    parameters=(
+        *CORPUS,
+        *LOAD,
+        Many(
+            "configurations",
+            "Configurations of query-frontier to run; production is always among them.",
+            "",
+            True,
+            choices=tuple(CONFIGURATIONS),
+        ),
+        Integer(
+            "max_error_permille",
+            "Greatest relative error of p50 and p90 that the advice of query-frontier may have.",
+            "‰",
+            True,
+            low=0,
+            high=1000,
+        ),
+        WARMUP,
+        ROUNDS,
+    ),
+    compared=Compared(query_frontier.COVERAGE, ("wall_ms", "took_ms", "percentile_error"), BASE, "rounds"),
+    minutes=40,
+    disk_factor=11,
+    test_mode={"rounds": 2, "warmup_iterations": 1},
+    limits=(shards_of_searches, segments, warm("round"), corpus_in_memory),
+    derived=_production_first,
+)
+CHALLENGES = (QUERY_DECOMP, QUERY_PROFILE, QUERY_FRONTIER)

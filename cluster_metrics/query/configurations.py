@@ -1,0 +1,133 @@
+"""How the query challenges ask the production question, as data: its parts, and other ways to answer it."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..wire.questions import HDR, PRODUCTION, Configuration
+
+
+def _reference(took: float, serial: float, msearch: float) -> dict[str, float]:
+    """Of seed 000: ``took`` (table 4.2, averages of 15 samples on 8 cores) and wall times (table 4.3), in ms."""
+    return {"took_ms": took, "serial_ms": serial, "msearch_ms": msearch}
+
+
+VARIANTS = {
+    variant.name: variant
+    for variant in (
+        Configuration("A", "none (filter only)", None, False, reference=_reference(19, 135, 13)),
+        Configuration("B", "3 sums", None, reference=_reference(192, 310, 33)),
+        Configuration("C_td", "3 percentiles, t-digest", {}, False, reference=_reference(1070, 1193, 138)),
+        Configuration("C_hdr", "3 percentiles, HDR", HDR, False, reference=_reference(597, 730, 86)),
+        replace(PRODUCTION, reference=_reference(1199, 1323, 150)),
+        Configuration("D_hdr", "3 sums, 3 percentiles HDR", HDR, reference=_reference(712, 845, 101)),
+    )
+}
+"""What the production query consists of: which aggregations stand on top of its filter on node and epoch."""
+
+
+def cells(variants: list[str], transports: list[str], parallel: int = 0) -> list[Configuration]:
+    """Variants by transports, as query-decomp asks them.
+
+    :param parallel: searches of an msearch that Elasticsearch runs at a time; 0 leaves it to Elasticsearch.
+    """
+    return [VARIANTS[v].by(t, parallel if t == "msearch" else 0) for v in variants for t in transports]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Another index with the same documents.
+
+    :param settings: of the index.
+    :param merged: whether it is force-merged like the production index.
+    """
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    merged: bool = True
+
+
+LAYOUTS = {
+    "unmerged": Layout(merged=False),
+    "shards-2": Layout({"index.number_of_shards": 2}),
+    "shards-4": Layout({"index.number_of_shards": 4}),
+    "sorted": Layout({"index.sort.field": ["epoch", "node"]}),
+    "rollup": Layout(),
+}
+BASE = "production"
+_NO_NEGATIVE = "no negative values"
+_REINDEX = "another index layout"
+_SAMPLED = "sampled answers"
+_SLOWER = "slower indexing"
+_SMILE = "a client that speaks SMILE"
+
+
+def _hdr(digits: int) -> dict[str, Any]:
+    return {"hdr": {"number_of_significant_value_digits": digits}}
+
+
+def _tdigest(**options: Any) -> dict[str, Any]:
+    return {"tdigest": options}
+
+
+CONFIGURATIONS = {
+    c.name: c
+    for c in (
+        Configuration(BASE, "D_td-serial as it is"),
+        Configuration("compression-200", "t-digest compression 200", _tdigest(compression=200)),
+        Configuration("compression-1000", "t-digest compression 1000", _tdigest(compression=1000)),
+        Configuration(
+            "high-accuracy", "t-digest execution_hint high_accuracy", _tdigest(execution_hint="high_accuracy")
+        ),
+        *(Configuration(f"hdr-{n}", f"HDR, {n} digits", _hdr(n), price=_NO_NEGATIVE) for n in range(1, 6)),
+        *(
+            Configuration(f"sampler-{p}", f"random_sampler {p}", probability=p, price=_SAMPLED)
+            for p in (0.5, 0.1, 0.01)
+        ),
+        Configuration("terms", "one search, terms on node", form="terms"),
+        Configuration("filters", "one search, filters by node", form="filters"),
+        Configuration("esql", "one ES|QL query, STATS BY node", form="esql", price="another query language"),
+        *(
+            Configuration(f"concurrent-{k}", f"single searches on {k} connections", form="concurrent", parallel=k)
+            for k in (2, 4, 8)
+        ),
+        Configuration("msearch", "msearch", form="msearch"),
+        *(Configuration(f"msearch-{k}", f"msearch, {k} at a time", form="msearch", parallel=k) for k in (1, 2, 4)),
+        Configuration("unmerged", "segments as the load left them", layout="unmerged", price="none; no force-merge"),
+        Configuration("shards-2", "2 shards", layout="shards-2", price=_REINDEX),
+        Configuration("shards-4", "4 shards", layout="shards-4", price=_REINDEX),
+        Configuration("sorted", "index sorted by epoch and node", layout="sorted", price=_SLOWER),
+        Configuration(
+            "rollup", "rollup written at ingest", form="rollup", layout="rollup", price="client-side percentiles"
+        ),
+        Configuration("smile-request", "requests in SMILE", smile="request", price=_SMILE),
+        Configuration("smile", "requests and responses in SMILE", smile="both", price=_SMILE),
+        Configuration(
+            "msearch+smile-request", "msearch, request in SMILE", form="msearch", smile="request", price=_SMILE
+        ),
+        Configuration(
+            "msearch+smile", "msearch, request and response in SMILE", form="msearch", smile="both", price=_SMILE
+        ),
+        Configuration("msearch+hdr-3", "msearch, HDR 3 digits", _hdr(3), form="msearch", price=_NO_NEGATIVE),
+        Configuration("msearch+hdr-2", "msearch, HDR 2 digits", _hdr(2), form="msearch", price=_NO_NEGATIVE),
+        Configuration("msearch+sorted", "msearch, sorted index", form="msearch", layout="sorted", price=_SLOWER),
+        Configuration(
+            "msearch+sorted+hdr-3",
+            "msearch, sorted index, HDR 3 digits",
+            _hdr(3),
+            form="msearch",
+            layout="sorted",
+            price=f"{_SLOWER}, {_NO_NEGATIVE}",
+        ),
+        Configuration(
+            "msearch+sampler-0.1", "msearch, random_sampler 0.1", probability=0.1, form="msearch", price=_SAMPLED
+        ),
+        Configuration(
+            "msearch+sorted+sampler-0.1",
+            "msearch, sorted index, random_sampler 0.1",
+            probability=0.1,
+            form="msearch",
+            layout="sorted",
+            price=f"{_SAMPLED}, {_SLOWER}",
+        ),
+    )
+}
+"""The ways of query-frontier: the production query with one thing changed, and some combinations."""

@@ -1,0 +1,121 @@
+"""The further indices that query-frontier asks: the same documents in another layout."""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from ..core.index import MARK, delete_own_index, index_body
+from ..core.rounds import Params, Runner
+from ..corpus.answers import field_answers
+from ..corpus.encoded import JSON
+from ..corpus.metrics import FIELDS, NAME, Metrics
+from ..corpus.prepared import Prepared
+from ..wire.bulk import load_all, with_actions
+from ..wire.requests import aside, request, touch
+from .configurations import CONFIGURATIONS, LAYOUTS
+
+BULK_ROWS = 10_000
+
+
+class LayoutsParams(Params):
+    """Param source of build-layouts and drop-layouts: the layouts that the configurations need.
+
+    Track parameters: ``configurations``, ``force_merge_max_num_segments``, ``delete_foreign_index``.
+    """
+
+    def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
+        super().__init__(track, params, **kwargs)
+        self._prepared = Prepared(track, Metrics)
+
+    def params(self) -> dict[str, Any]:
+        used = {CONFIGURATIONS[name].layout for name in self.values["configurations"]}
+        return {
+            "layouts": [layout for layout in LAYOUTS if layout in used],
+            "mappings": index_body(self.track, NAME)["mappings"],
+            "prepared": self._prepared,
+            "segments": self.values["force_merge_max_num_segments"],
+            "foreign": self.values["delete_foreign_index"],
+        }
+
+
+def bulk_bodies(row_bytes: int, rows_file: str) -> Iterator[tuple[bytes, int]]:
+    """An epoch's rows as bodies of ``_bulk`` requests, 10,000 rows each, with the number of these."""
+    with open(rows_file, "rb") as f:
+        while rows := f.read(BULK_ROWS * row_bytes):
+            yield with_actions(rows.splitlines(keepends=True)), len(rows) // row_bytes
+
+
+def rollup_body(corpus: Metrics, epoch: int, rows_file: str) -> bytes:
+    """One ``_bulk`` body with a document per node of an epoch, whose answers are computed from the rows by sorting."""
+    values: dict[tuple[str, str], list[float]] = {}
+    with open(rows_file, "rb") as f:
+        for line in f:
+            row = json.loads(line)
+            for field in FIELDS:
+                values.setdefault((row["node"], field), []).append(row[field])
+    lines = []
+    for node in corpus.node_names():
+        aggregations: dict[str, Any] = {}
+        for field in FIELDS:
+            answer = field_answers((value, 1) for value in sorted(values.get((node, field), [])))
+            aggregations[f"{field}_sum"] = {"value": answer["sum"]}
+            aggregations[f"{field}_pct"] = {"values": {p: v[0] for p, v in answer["percentiles"].items()}}
+        lines.append(json.dumps({"epoch": epoch, "node": node, "aggregations": aggregations}).encode() + b"\n")
+    return with_actions(lines)
+
+
+class BuildLayouts(Runner):
+    """Creates and loads the further indices that the configurations ask, all outside the timed section."""
+
+    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        costs: dict[str, Any] = {}
+        await touch(es)
+        for name in params["layouts"]:
+            index, layout = f"{NAME}-{name}", LAYOUTS[name]
+            with aside(es):
+                await delete_own_index(es, index, params["foreign"])
+                settings = {"index.number_of_replicas": 0} | layout.settings
+                mappings = params["mappings"]
+                if name == "rollup":
+                    properties = {k: mappings["properties"][k] for k in ("epoch", "node")}
+                    mappings = {
+                        "_meta": {"created_by": MARK},
+                        "properties": properties | {"aggregations": {"type": "object", "enabled": False}},
+                    }
+                await request(es, "PUT", f"/{index}", {"settings": settings, "mappings": mappings})
+                costs |= await (self._roll_up if name == "rollup" else self._load)(es, index, params["prepared"])
+                await request(es, "POST", f"/{index}/_refresh")
+                if layout.merged and params["segments"]:
+                    merge = f"/{index}/_forcemerge?max_num_segments={params['segments']}"
+                    await request(es, "POST", merge, timeout=7200)
+        return {"weight": len(params["layouts"]), "unit": "indices", "layouts": len(params["layouts"]), **costs}
+
+    async def _load(self, es: Any, index: str, prepared: Prepared) -> dict[str, float]:
+        for epoch in range(1, prepared.corpus.epochs + 1):
+            await load_all(es, index, bulk_bodies(JSON.row_bytes(epoch), prepared.file(epoch - 1)))
+        return {}
+
+    async def _roll_up(self, es: Any, index: str, prepared: Prepared) -> dict[str, float]:
+        corpus = prepared.corpus
+        cpu_s = bulk_ms = 0.0
+        for epoch in range(1, corpus.epochs + 1):
+            started = time.process_time()
+            body = rollup_body(corpus, epoch, prepared.file(epoch - 1))
+            cpu_s += time.process_time() - started
+            sent = time.perf_counter()
+            await load_all(es, index, iter([(body, corpus.nodes)]))
+            bulk_ms += 1000 * (time.perf_counter() - sent)
+        rows = corpus.rows_per_epoch * corpus.epochs
+        return {"rollup_cpu_s": cpu_s * 1e6 / rows, "rollup_bulk_ms": bulk_ms}
+
+
+class DropLayouts(Runner):
+    """Deletes the indices that build-layouts made."""
+
+    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        await touch(es)
+        for name in params["layouts"]:
+            with aside(es):
+                await delete_own_index(es, f"{NAME}-{name}", params["foreign"])
+        return {"weight": len(params["layouts"]), "unit": "indices"}

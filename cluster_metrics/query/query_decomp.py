@@ -1,0 +1,118 @@
+"""Runners and param sources of query-decomp: headline cells and the plan."""
+
+import itertools
+from typing import Any
+
+from ..core.rounds import Params, RoundParams, Runner, round_result, shuffled
+from ..corpus.metrics import NAME
+from ..wire.coverage import Asked, Coverages, ask
+from ..wire.stats import segment_count, target_cpu_ms
+from .configurations import cells
+
+
+class CellParams(Params):
+    """Param source of a headline cell in one pass: its warm-up coverages first, then the epochs in seeded order.
+
+    Mandatory keys of the operation: ``variant``, ``transport``; the track processor adds ``pass``,
+    ``warmup-iterations`` and ``iterations``.
+    """
+
+    def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
+        super().__init__(track, params, **kwargs)
+        (self._cell,) = cells(
+            [params["variant"]], [params["transport"]], parallel=self.values["max_concurrent_searches"]
+        )
+        self._coverages = Coverages(track)
+        order = shuffled(self._coverages.epochs, self.values["seed"], params["pass"], self._cell.name)
+        warmup = params["warmup-iterations"]
+        self._epochs = itertools.chain(itertools.islice(itertools.cycle(order), warmup), itertools.cycle(order))
+        self._numbers = itertools.count(-warmup)
+
+    def params(self) -> dict[str, Any]:
+        number = next(self._numbers)
+        return {
+            "variant": self.operation["variant"],
+            "transport": self.operation["transport"],
+            "pass": self.operation["pass"],
+            "coverage": self._coverages.make(self._cell, next(self._epochs)),
+            "first": number == 0,
+            "last": number == self.operation["iterations"] - 1,
+        }
+
+
+class PlanParams(RoundParams):
+    """Param source of the plan: every cell once in seeded order, all about the same epoch.
+
+    Track parameters: ``variants``, ``transports``, ``max_concurrent_searches``, ``seed``.
+    """
+
+    def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
+        super().__init__(track, params, **kwargs)
+        self._cells = list(itertools.product(self.values["variants"], self.values["transports"]))
+        self._coverages = Coverages(track)
+        self._epochs = shuffled(self._coverages.epochs, self.values["seed"], "plan")
+
+    def round(self, number: int) -> dict[str, Any]:
+        epoch = self._epochs[number % len(self._epochs)]
+        asked = []
+        for variant, transport in shuffled(self._cells, self.values["seed"], "round", number):
+            (cell,) = cells([variant], [transport], parallel=self.values["max_concurrent_searches"])
+            coverage = self._coverages.make(cell, epoch)
+            asked.append({"variant": variant, "transport": transport, "coverage": coverage})
+        return {"coverages": asked}
+
+
+def _sample(params: dict[str, Any], asked: Asked) -> dict[str, Any]:
+    return {key: params[key] for key in ("variant", "transport")} | asked.checked()
+
+
+class CellRunner(Runner):
+    """Runs one coverage of a headline cell; ``throughput`` is searches per second of wall time."""
+
+    def __init__(self) -> None:
+        self._cpu_ms = 0.0
+
+    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        segments = await segment_count(es, NAME)
+        if params["first"]:
+            self._cpu_ms = await target_cpu_ms(es)
+        meta = _sample(params, await ask(es, params["coverage"]))
+        if params["last"]:
+            meta["target_cpu_ms"] = await target_cpu_ms(es) - self._cpu_ms
+        return meta | {
+            "weight": meta["searches"],
+            "unit": "searches",
+            "throughput": 1000 * meta["searches"] / meta["wall_ms"],
+            "pass": params["pass"],
+            "segments": segments,
+        }
+
+
+class PlanRunner(Runner):
+    """Runs one round: every cell once, each a ``service_time`` document of its own."""
+
+    def __init__(self) -> None:
+        self._cpu_ms: float | None = None
+
+    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        import elasticsearch
+
+        common = {"round": params["round"], "segments": await segment_count(es, NAME)}
+        # reading it takes a second, so the end of a round is the start of the next; none after a round that failed
+        cpu_ms, self._cpu_ms = self._cpu_ms, None
+        if cpu_ms is None:
+            cpu_ms = await target_cpu_ms(es)
+        timings, problems = [], []
+        for one in params["coverages"]:
+            name = one["coverage"].configuration.name
+            try:
+                asked = await ask(es, one["coverage"])
+            except elasticsearch.ApiError as e:
+                problems.append(f"{name}: HTTP {e.status_code}")
+                continue
+            meta = _sample(one, asked)
+            if not meta["success"]:
+                problems.append(f"{name}: {meta['error-description']}")
+            timings.append(meta | common | {"dependent_timing": asked.timing})
+        self._cpu_ms = await target_cpu_ms(es)
+        return round_result(timings, problems, **common, target_cpu_ms=self._cpu_ms - cpu_ms)

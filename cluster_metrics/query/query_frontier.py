@@ -1,0 +1,113 @@
+"""Runners and param sources of query-frontier: cost against measured error."""
+
+import time
+from typing import Any
+
+from ..core.rounds import Params, RoundParams, Runner, outcome, round_result, shuffled
+from ..wire.coverage import Coverage, Coverages, ask, send_all
+from ..wire.esql import refusal, why_not
+from ..wire.requests import touch
+from ..wire.stats import target_cpu_ms
+from .configurations import CONFIGURATIONS
+
+COVERAGE = "frontier-coverage"
+CPU_SECONDS = 2.0
+"""How long a configuration runs for its CPU figure; nodes sample their CPU once a second."""
+
+
+def errors_of(aggregations: dict[str, Any], expected: dict[str, Any]) -> tuple[float, float, float]:
+    """Relative errors of one node's answers.
+
+    :param aggregations: by name, as Elasticsearch returns them.
+    :param expected: the exact answers per field, see :func:`..corpus.answers.field_answers`.
+    :return: the greatest relative error over the fields of p50 and p90, of p0 and p100, and of the sum.
+    """
+    middle = extreme = total = 0.0
+    for field, answer in expected.items():
+        total = max(total, abs(aggregations[f"{field}_sum"]["value"] / answer["sum"] - 1))
+        for key, got in aggregations[f"{field}_pct"]["values"].items():
+            exact = answer["percentiles"][f"{float(key):g}"][0]
+            error = abs(got / exact - 1) if got is not None else 1.0
+            if float(key) in (50, 90):
+                middle = max(middle, error)
+            else:
+                extreme = max(extreme, error)
+    return middle, extreme, total
+
+
+class FrontierParams(RoundParams):
+    """Param source of the rounds: every configuration once in seeded order, all about the same epoch.
+
+    Track parameters: ``configurations``, ``seed``.
+    """
+
+    def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
+        super().__init__(track, params, **kwargs)
+        self._coverages = Coverages(track)
+
+    def round(self, number: int) -> dict[str, Any]:
+        epoch = 1 + number % len(self._coverages.epochs)
+        order = shuffled(self.values["configurations"], self.values["seed"], "frontier", number)
+        return {"coverages": [self._coverages.make(CONFIGURATIONS[name], epoch) for name in order]}
+
+
+class FrontierRunner(Runner):
+    """Runs one round of all configurations, each a ``service_time`` document of its own."""
+
+    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        import elasticsearch
+
+        timings, problems, left_out = [], [], {}
+        for coverage in params["coverages"]:
+            name, esql = coverage.configuration.name, coverage.configuration.form == "esql"
+            try:
+                if esql and (problem := await why_not(es)):
+                    left_out = {"left_out": f"{name}: {problem}"}
+                    continue
+                asked = await ask(es, coverage, COVERAGE)
+            except elasticsearch.ApiError as e:
+                problems.append(f"{name}: {refusal(e) if esql else f'HTTP {e.status_code}'}")
+                continue
+            if wrong := asked.problems():
+                problems.append(f"{name}: {wrong[0]}")
+                continue
+            answers = asked.answers()
+            errors = [errors_of(answers[node], fields) for node, fields in coverage.expected.items()]
+            keys = ("percentile_error", "extreme_error", "sum_error")
+            measured = {key: max(error[i] for error in errors) for i, key in enumerate(keys)}
+            about = {"round": params["round"], "configuration": name}
+            timings.append(about | asked.sample | measured | outcome([], "") | {"dependent_timing": asked.timing})
+        return round_result(timings, problems, round=params["round"], **left_out)
+
+
+class FrontierCpuParams(Params):
+    """Param source of frontier-cpu: one configuration a call. Track parameter: ``configurations``."""
+
+    infinite = False
+
+    def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
+        super().__init__(track, params, **kwargs)
+        self._coverages = Coverages(track)
+        self._names = iter(self.values["configurations"])
+
+    def params(self) -> dict[str, Any]:
+        return {"coverage": self._coverages.make(CONFIGURATIONS[next(self._names)], 1)}
+
+
+class FrontierCpuRunner(Runner):
+    """Repeats one configuration for two seconds; not ES|QL where the target has none."""
+
+    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        coverage: Coverage = params["coverage"]
+        done, about = 0, {"unit": "coverages", "configuration": coverage.configuration.name}
+        if coverage.configuration.form == "esql" and await why_not(es):
+            await touch(es)
+            return about | {"weight": 0, "coverages": 0}
+        before = await target_cpu_ms(es)
+        deadline = time.monotonic() + CPU_SECONDS
+        while time.monotonic() < deadline:
+            with es.new_request_context():
+                await send_all(es, coverage)
+            done += 1
+        cpu_ms = await target_cpu_ms(es) - before
+        return about | {"weight": done, "coverages": done, "target_cpu_ms": cpu_ms / done}

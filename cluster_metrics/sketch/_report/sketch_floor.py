@@ -1,0 +1,213 @@
+"""Explains a sketch-floor race: how far Elasticsearch is above the floor, and which step makes how much of it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from _tools.report import plots, stability
+from _tools.report.cells import Cells, cells_of
+from _tools.report.race import Race
+from _tools.report.section import Figure, Section
+from _tools.report.stats import Samples, median, paired_ratio
+from _tools.report.table import Column, Table, Words, share, times
+from _tools.report.text import interval, number
+from cluster_metrics.sketch.sketch_floor import ASKS, BEST, INGESTED, INGESTS
+from cluster_metrics.wire import coverage
+from cluster_metrics.wire.questions import PRODUCTION
+
+FULL, FILTERED, ROWS, FLOOR = "elasticsearch-full", "elasticsearch-filtered", "sketch-rows", "sketch-columns"
+ROWS_ITEMS, FLOOR_ITEMS, FLOOR_BEST = "sketch-rows-items", "sketch-columns-items", "sketch-best"
+BASE = PRODUCTION.by("serial").name
+QUESTIONS = {
+    BASE: "Elasticsearch, a search per node (production)",
+    PRODUCTION.by("msearch").name: "Elasticsearch, one msearch",
+    **{name: f"sketch server, {text}" for name, text in ASKS.items()},
+}
+
+
+def sections(race: Race) -> list[Section]:
+    """The sections of the report; none without a round in which every way succeeded."""
+    ways, parts = Ways(race.of(INGESTED)), []
+    if ways.has(*INGESTS):
+        parts = [
+            Section("From the floor to Elasticsearch", _gap(ways)),
+            Section("The steps measured elsewhere", _elsewhere(ways)),
+            Section("Elasticsearch at its best", [_best(ways)]),
+            Section("Every way to hand in the rows", _ways(ways)),
+        ]
+    answered = cells_of(race, coverage.TYPE)
+    if answered.has(*QUESTIONS):
+        parts.append(Section("The production question", _questions(answered)))
+    return [*parts, *stability.sections(race)]
+
+
+class Ways(Cells):
+    """The samples by way to hand in the rows."""
+
+    def per_thousand(self, way: str, key: str = "wall_ms") -> Samples:
+        """A way's figure per 1,000 rows, by round, of the rounds that all ways have."""
+        metas = [self.samples(way)[number].meta for number in self.rounds(*INGESTS)]
+        return np.array([1000 * meta[key] / meta["rows"] for meta in metas])
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step from the floor to Elasticsearch as the seed's client uses it.
+
+    :param name: of the step, in a figure.
+    :param source: what it is a difference of, or where it is from.
+    :param ms: per 1,000 rows, by round.
+    :param part_of: whether it is a part of the step before the ones like it.
+    :param reference: ms in seed 000, section 3, on 8 cores; only floor and whole were measured there.
+    :param drawn: whether the figure has it; of a step and its parts it has either.
+    """
+
+    name: str
+    source: str
+    ms: Samples
+    part_of: bool = False
+    reference: str = "–"
+    drawn: bool = True
+
+
+def steps(ways: Ways) -> list[Step]:
+    """The steps. In each round those that are no part of another add up to the last, and the last three parts to the
+    step before them."""
+    of = ways.per_thousand
+    work = of(FILTERED) - of(ROWS)
+    return [
+        Step("the sketch server", f"floor ({FLOOR})", of(FLOOR), reference="about 10"),
+        Step("wire format", f"({ROWS} − {FLOOR})", of(ROWS) - of(FLOOR), reference="10 to 20"),
+        Step("the client's encoding", "", of(ROWS, "encode_ms") - of(FLOOR, "encode_ms"), True, drawn=False),
+        Step("response", f"({FULL} − {FILTERED})", of(FULL) - of(FILTERED), reference="5 to 10"),
+        Step("the client's decoding", "", of(FULL, "parse_ms") - of(FILTERED, "parse_ms"), True, drawn=False),
+        Step("per-document work", f"({FILTERED} − {ROWS})", work, reference="15 to 20", drawn=False),
+        Step("indexing", "by the index's statistics", of(FILTERED, "index_ms"), True),
+        Step("the rest of took", "", of(FILTERED, "took_ms") - of(FILTERED, "index_ms"), True),
+        Step("unexplained", "", work - of(FILTERED, "took_ms"), True),
+        Step("whole: Elasticsearch", f"({FULL})", of(FULL), reference="76.9"),
+    ]
+
+
+def _gap(ways: Ways) -> list[str | Table | Figure]:
+    found = steps(ways)
+    whole, floor = found[-1].ms, found[0].ms
+    rows = []
+    for step in found:
+        text = f"{'… of it ' * step.part_of}{' '.join(filter(None, (step.name, step.source)))}"
+        row = {"step": text, "ms": median(step.ms), "reference": step.reference}
+        rows.append(row | ({} if step in (found[0], found[-1]) else {"share": median(step.ms / (whole - floor))}))
+    gap, ratio = median(whole - floor), paired_ratio(floor, whole)
+    columns = [Words("step", "step"), Column("ms", "ms"), share("share", "share of the gap")]
+    columns += [Column("reference", "seed ms")]
+    before = (
+        f"1,000 rows take Elasticsearch {number(gap.value)} ms {interval(gap)} more than the sketch server, "
+        f"{number(ratio.value)} times as long {interval(ratio)}, from clients that write JSON as the seed's do, on "
+        "connections kept open. ms per 1,000 rows, which is s per million, from encoding to decoding the response; "
+        f"{gap.n} rounds, each difference formed within its round."
+    )
+    after = (
+        "Floor, wire format, response and per-document work add up to the whole in each round, but their medians "
+        "only nearly. Indexing and `took` are what Elasticsearch itself reports; the unexplained rest holds its HTTP "
+        "side and Rally's client, less the sketch server's own work. Refreshes and merges that run beside the requests "
+        "are in it only as far as they slow them down. The seed measured floor and whole and estimated the rest, so a "
+        "part of its gap stays unexplained."
+    )
+    shown = [step for step in found[:-1] if step.drawn]
+    parts = [plots.Part(step.name, median(step.ms).value, median(step.ms / whole).value) for step in shown]
+    caption = (
+        "From the floor to Elasticsearch, ms per 1,000 rows; shares are of the whole. Each is a median of its own."
+    )
+    figure = Figure(plots.stack(parts, plots.Part("Elasticsearch", median(whole).value, 1.0)), caption)
+    return [before, Table("gap", columns, rows), after, figure]
+
+
+def _elsewhere(ways: Ways) -> list[str | Table]:
+    rows = [
+        {
+            "step": step,
+            "source": f"{more} − {less}",
+            "ms": median(ways.per_thousand(more) - ways.per_thousand(less)),
+        }
+        for step, more, less in (
+            ("wire format", ROWS, FLOOR),
+            ("wire format, with an entry per row back", ROWS_ITEMS, FLOOR_ITEMS),
+            ("response, on Elasticsearch", FULL, FILTERED),
+            ("response, on the sketch server from rows", ROWS_ITEMS, ROWS),
+            ("response, on the sketch server from columns", FLOOR_ITEMS, FLOOR),
+            ("per-document work", FILTERED, ROWS),
+            ("per-document work, with an entry per row back", FULL, ROWS_ITEMS),
+        )
+    ]
+    columns = [Words("step", "step"), Words("source", "measured as"), Column("ms", "ms per 1,000 rows")]
+    text = (
+        "Each step can be taken at more than one place. As far as these differ, the size of the step depends on what "
+        "surrounds it, and so on the order in which steps are taken."
+    )
+    return [text, Table("elsewhere", columns, rows)]
+
+
+def _best(ways: Ways) -> Table:
+    rows = [
+        {
+            "what": text,
+            "source": f"{slow} / {fast}",
+            "ratio": paired_ratio(ways.per_thousand(fast), ways.per_thousand(slow)),
+        }
+        for text, slow, fast in (
+            ("Elasticsearch: best against whole response", FULL, BEST),
+            ("Elasticsearch: best against filtered response", FILTERED, BEST),
+            ("sketch server: best against columnar", FLOOR, FLOOR_BEST),
+            ("sketch server against Elasticsearch", FULL, FLOOR),
+            ("sketch server against Elasticsearch, both at their best", BEST, FLOOR_BEST),
+        )
+    ]
+    columns = [Words("what", "what is faster"), Words("source", "measured as"), times("ratio", "times as fast")]
+    return Table("best", columns, rows)
+
+
+def _ways(ways: Ways) -> list[str | Table]:
+    speeds, parts = [], []
+    costs = {"encode_ms": "encode ms", "send_ms": "send and wait ms", "parse_ms": "decode ms"}
+    costs |= {"client_cpu_ms": "client CPU ms", "took_ms": "took ms", "settle_ms": "afterwards ms"}
+    for name, ingest in INGESTS.items():
+        wall = median(ways.per_thousand(name))
+        speeds.append({"way": name, "what": ingest.text, "n": wall.n, "rate": 1e6 / wall.value, "wall_ms": wall})
+        own = [key for key in costs if ingest.elasticsearch or key not in ("took_ms", "settle_ms")]
+        row = {key: median(ways.per_thousand(name, key)).value for key in own}
+        sizes = {key: median(ways.per_thousand(name, key)).value / 1000 for key in ("bytes_out", "bytes_in")}
+        parts.append({"way": name} | row | sizes)
+    columns = [Words("way", "way"), Words("what", "what it is"), Column("n", "n"), Column("rate", "rows/s")]
+    columns += [Column("wall_ms", "wall", "ms")]
+    of_costs = [Words("way", "way"), *(Column(key, text) for key, text in costs.items())]
+    of_costs += [Column("bytes_out", "bytes out"), Column("bytes_in", "bytes in")]
+    return [
+        "Medians over rounds, times per 1,000 rows, bytes per row. Wall is encoding, sending with waiting, and "
+        "decoding the response.",
+        Table("ways", columns, speeds),
+        "Afterwards is a refresh and waiting for merges to end, outside wall.",
+        Table("costs", of_costs, parts),
+    ]
+
+
+def _questions(cells: Cells) -> list[str | Table]:
+    walls = dict(zip(QUESTIONS, cells.values("wall_ms", *QUESTIONS)))
+    rows = [
+        {
+            "way": name,
+            "what": QUESTIONS[name],
+            "n": len(values),
+            "wall_ms": median(values),
+            "speedup": paired_ratio(values, walls[BASE]),
+            "error": max(s.meta["max_percentile_error"] for s in cells.samples(name).values()),
+        }
+        for name, values in walls.items()
+    ]
+    columns = [Words("way", "way"), Words("what", "what it is"), Column("n", "n"), Column("wall_ms", "wall", "ms")]
+    columns += [times("speedup", "times as fast"), Column("error", "greatest error", form=lambda e: f"{100 * e:.2g} %")]
+    text = (
+        f"Count, sum and percentiles of every node in one epoch; times as fast as {BASE}, within each round. The "
+        "error is the greatest relative one of p50 and p90, over all nodes, fields and rounds. Counts were exact, sums "
+        "to 1e-6, p0 and p100 to a 32-bit float."
+    )
+    return [text, Table("questions", columns, rows)]
