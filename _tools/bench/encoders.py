@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any
 
 import orjson
-from cluster_metrics.encoded import ACTION, ENCODINGS
 
-from cluster_metrics import smile
-from cluster_metrics.corpus import rows
+from cluster_metrics.corpus.encoded import ACTION, ENCODINGS, JSON
+from cluster_metrics.corpus.metrics import rows
+from cluster_metrics.wire import smile
 
 from .corpus import CORPUS, ROWS, compare
 

@@ -1,9 +1,9 @@
 """Whether the shipped verdict can be trusted: false alarms on equal races, and true slow-downs of 10 % found.
 
 Simulated: two races and a noise floor from 5 A/A races, all drawn anew for each trial; 5 races against 5 as replicates;
-and two cells of one race, paired by round. Recorded: the ``es_profile_decomp.csv`` files that the variable CSV names. The verdict is
-that of ``make compare`` with fewer resamples, for speed. The CV is that of the rounds beside drift. Seeded, so each run
-prints the same; it takes about five minutes.
+and two cells of one race, paired by round. Recorded: the ``es_profile_decomp.csv`` files that the variable CSV names.
+The verdict is that of ``make compare`` with fewer resamples, for speed. The CV is that of the rounds beside drift.
+Seeded, so each run prints the same; it takes about five minutes.
 """
 
 import csv
@@ -16,6 +16,7 @@ import numpy as np
 
 from cluster_metrics.wire.coverage import TYPE
 
+from ..race.variables import variable
 from ..report.noise import half_width
 from ..report.stats import (
     ENOUGH,
@@ -31,7 +32,6 @@ from ..report.stats import (
     verdict,
     widened,
 )
-from ..race.variables import variable
 from ..report.table import Column, Table, Words
 from ..report.text import percent
 

@@ -48,8 +48,8 @@ def text() -> str:
         width = max(map(len, entries))
         parts.append("\n".join([f"{title}\n", *(entry(name, about, width) for name, about in entries.items())]))
     parts.append(
-        "A variable may also come from the environment, where a misspelt one is not seen. Values are taken as they are,\n"
-        "without make's own $(...). Parameters of the track: docs/parameters.md."
+        "A variable may also come from the environment, where a misspelt one is not seen. Values are taken as they\n"
+        "are, without make's own $(...). Parameters of the track: docs/parameters.md."
     )
     return "\n\n".join(parts)
 

@@ -50,8 +50,8 @@ VARIABLES = {
         Variable(
             "ES_VERSION",
             "8.17.2, or what the challenge needs",
-            "version of the embedded target; 8.16.0, 8.17.2 and 8.19.4 are pinned by checksum, others are fetched as the "
-            "registry has them; 8.16.0 and 8.19.4 have ES|QL",
+            "version of the embedded target; 8.16.0, 8.17.2 and 8.19.4 are pinned by checksum, others are fetched as "
+            "the registry has them; 8.16.0 and 8.19.4 have ES|QL",
             r"\d+\.\d+\.\d+",
             "a version such as 8.17.2",
         ),
@@ -65,8 +65,8 @@ VARIABLES = {
         Variable(
             "NODE_CORES",
             "0, or what the challenge needs",
-            "share of the CPU that each of these nodes is held to once it is up, in cores, by a cgroup (v1 or v2; takes "
-            "root); 0 leaves them free",
+            "share of the CPU that each of these nodes is held to once it is up, in cores, by a cgroup (v1 or v2; "
+            "takes root); 0 leaves them free",
             r"\d{1,3}(\.\d+)?",
             "CPU cores of each node, such as 0.4; 0 leaves them free",
         ),
@@ -106,7 +106,8 @@ VARIABLES = {
         Variable(
             "INI",
             "",
-            "use the metrics store that this `rally.ini` names; `report` and `compare` find races there wherever they ran",
+            "use the metrics store that this `rally.ini` names; `report` and `compare` find races there wherever they "
+            "ran",
         ),
         Variable("RACE_ID", "random", "id of the race; of `aa` the beginning of its ids"),
         Variable("RALLY_ARGS", "", "further arguments for `esrally`, separated by blanks"),

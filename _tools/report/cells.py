@@ -69,7 +69,8 @@ class Cells:
 
     def ratio(self, figure: Figure, base: Hashable, name: Hashable) -> Estimate:
         """The median over rounds of a figure over that of the base."""
-        return paired_ratio(*self.values(figure, base, name))
+        denominator, numerator = self.values(figure, base, name)
+        return paired_ratio(denominator, numerator)
 
 
 def _of(figure: Figure, sample: Sample) -> float:
@@ -82,8 +83,7 @@ def cells_of(race: Race, kind: str) -> Cells:
 
 
 def compared_in(race: Race) -> Cells:
-    """What of a race is held against other races, see :class:`cluster_metrics.core.challenge.Compared`; configurations in
-    order of name.
+    """What of a race is held against other races, by its record; configurations in order of name.
 
     The challenge's report may offer ``compared_in`` for figures that no sample has as such.
     """

@@ -78,8 +78,8 @@ def _noisy(race: Race, cells: Cells, drifting: bool) -> list[str]:
                 f", or race longer: {compared.parameter}:{wanted} would do for {compared.base} ({percent(spread)})"
             )
     return [
-        f"noisy: two races like this may miss a change of 10 % in {len(noisy)} of {len(samples)} cells, most in {worst} "
-        f"(the {compared.unit}s' CV is {percent(noisy[worst])}); {advice}"
+        f"noisy: two races like this may miss a change of 10 % in {len(noisy)} of {len(samples)} cells, most in "
+        f"{worst} (the {compared.unit}s' CV is {percent(noisy[worst])}); {advice}"
     ]
 
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ def write_comparison(ini: Path, names: list[str], folder: Path, noise_file: Path
     first = next(iter(named.values()))[0]
     found = compare.comparison(named, noise.fitting(noise.read(noise_file), first))
     title = "Comparison of " + ", ".join(side.title for side in found.sides)
-    own = getattr(report_of(first), "compared", lambda found: [])
+    own: Callable[[compare.Comparison], list[Section]] = getattr(report_of(first), "compared", lambda found: [])
     sections = [*own(found), *compare.sections(found)]
     out = folder / re.sub(r"[^\w.-]", "_", "-".join(["compare", *(side.name for side in found.sides)]))
     record = compare.record(found) | {"sections": [section.record() for section in sections]}

@@ -26,8 +26,8 @@ HOST_TIMES = 8
 class QueryRunner(Runner):
     """One search by one client. The response is filtered to what is checked; the target still fetches the hits.
 
-    Mandatory keys: ``cell``, ``pass``, ``path``, ``body``. A search of which shards failed, or that timed out, counts as
-    an error.
+    Mandatory keys: ``cell``, ``pass``, ``path``, ``body``. A search of which shards failed, or that timed out, counts
+    as an error.
     """
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:

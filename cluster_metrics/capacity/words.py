@@ -10,7 +10,7 @@ import itertools
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -59,7 +59,7 @@ class Words(Corpus):
     seed: int = 42
 
     @classmethod
-    def of(cls, values: dict[str, Any], test_mode: bool) -> "Words":
+    def of(cls, values: Mapping[str, Any], test_mode: bool) -> "Words":
         documents = min(values["word_documents"], 1000) if test_mode else values["word_documents"]
         return super().of({**values, "word_documents": documents}, test_mode)
 
@@ -73,7 +73,7 @@ class Words(Corpus):
         hits = [0] * CHECKED_QUERIES
         return self.blocks(hits), lambda: hits
 
-    def counts(self, answers: list[Any], values: dict[str, Any]) -> Iterator[Count]:
+    def counts(self, answers: list[Any], values: Mapping[str, Any]) -> Iterator[Count]:
         """All documents, and those that match the first queries."""
         yield Count("", {"match_all": {}}, self.documents)
         for query, hits in zip(self.queries(CHECKED_QUERIES), answers[0]):

@@ -57,7 +57,7 @@ class Operation:
     """An operation type of this track.
 
     :param type: as the operations in JSON name it; ``param-source`` and ``schedule`` of them have the same name.
-    :param runner: its class.
+    :param runner: class of its runner.
     :param params: class of its param source, if it has one.
     :param samples: kinds of samples that the runner writes.
     :param rounds: track parameter that says how many rounds the task walks; empty where the JSON has the iterations.
@@ -66,12 +66,12 @@ class Operation:
     """
 
     type: str
-    runner: type
-    params: type | None = None
+    runner: Callable[[], Any]
+    params: Callable[..., Any] | None = None
     samples: tuple[Sample, ...] = ()
     rounds: str = ""
     cell: int = 0
-    scheduler: type | None = None
+    scheduler: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The track processor: checks the parameters, lays out the corpora and the passes, and has the corpora generated."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,7 @@ def check(values: dict[str, Any]) -> dict[str, Any]:
     return checked
 
 
-def corpora_of(values: dict[str, Any], test_mode: bool = False) -> dict[str, Any]:
+def corpora_of(values: Mapping[str, Any], test_mode: bool = False) -> dict[str, Any]:
     """The corpora that checked parameters ask for, by name; in Rally's test mode with at most 1000 documents a file."""
     return {name: kind.of(values, test_mode) for name, kind in records.corpora().items()}
 

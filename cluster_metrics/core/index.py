@@ -164,8 +164,8 @@ class CheckIndex(Runner):
 class CheckIndexParams(Params):
     """Param source of check-index: the numbers of documents that the index of a corpus must have.
 
-    Mandatory keys of the operation: ``index``, ``corpus``. Optional key: ``partial`` (default false) for an index with a
-    part of the corpus, whose numbers are not checked.
+    Mandatory keys of the operation: ``index``, ``corpus``. Optional key: ``partial`` (default false) for an index with
+    a part of the corpus, whose numbers are not checked.
     """
 
     def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):

@@ -33,15 +33,18 @@ def segments(facts: Facts) -> str:
     return ""
 
 
-def warm(what: str) -> Any:
-    """The limit of a race that is warmed up by ``warmup_iterations`` of something, such as rounds."""
+def warm(unit: str, of: str = "") -> Any:
+    """The limit of a race that is warmed up by ``warmup_iterations`` of a unit, such as rounds.
+
+    :param of: what stands behind it, such as of each cell.
+    """
 
     def sentence(facts: Facts) -> str:
         warmups = facts.get("warmup_iterations")
         if warmups:
             return (
-                f"Warm caches: {counted(warmups, what)} ran uncounted before it was measured. The first queries after "
-                "a restart, or on data that is not in memory, take longer."
+                f"Warm caches: {counted(warmups, unit)}{of} ran uncounted at first. The first queries after a restart, "
+                "or on data that is not in memory, take longer."
             )
         if warmups == 0:
             return "No warm-up: the first samples hold the costs of empty caches and of code that is not compiled yet."

@@ -79,8 +79,8 @@ def timed(operation: str, kind: str, absolute_time: float, started: float, ended
 
 
 def outcome(problems: list[str], kind: str) -> dict[str, Any]:
-    """What a sample records of what went wrong with it: Rally's ``success``, ``error-count`` and, if there was anything,
-    ``error-type`` and ``error-description`` with the first three problems.
+    """What a sample records of what went wrong with it: Rally's ``success``, ``error-count`` and, if there was
+    anything, ``error-type`` and ``error-description`` with the first three problems.
 
     :param kind: the error type.
     """

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -68,7 +68,7 @@ class Corpus:
     """The track parameter behind each field."""
 
     @classmethod
-    def of(cls, values: dict[str, Any], test_mode: bool) -> Any:
+    def of(cls, values: Mapping[str, Any], test_mode: bool) -> Any:
         """The corpus that track parameters ask for; in Rally's test mode with at most 1000 documents a file."""
         return cls(**{name: values[parameter.name] for name, parameter in cls.parameters.items()})
 
@@ -99,7 +99,7 @@ class Corpus:
         about them once all blocks are made."""
         raise NotImplementedError
 
-    def counts(self, answers: list[Any], values: dict[str, Any]) -> Iterator[Count]:
+    def counts(self, answers: list[Any], values: Mapping[str, Any]) -> Iterator[Count]:
         """Numbers of documents that an index with this corpus must have.
 
         :param answers: of each part.
@@ -119,8 +119,9 @@ class Corpus:
         path = root / part.file
         if self.is_made(number, root):
             return path
-        seal_of(path).unlink(missing_ok=True)
-        seal_of(answers_file(path)).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # of a folder that cannot be written, as is said below
+            seal_of(path).unlink(missing_ok=True)
+            seal_of(answers_file(path)).unlink(missing_ok=True)
         blocks, answers = self.made(number)
         name = f"corpus {self.name}" + (f", file {number + 1}" if len(self.parts()) > 1 else "")
         started = time.monotonic()

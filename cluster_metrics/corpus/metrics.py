@@ -13,7 +13,7 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import isqrt
 from typing import Any, ClassVar
@@ -70,7 +70,7 @@ class Metrics(Corpus):
     seed: int = 42
 
     @classmethod
-    def of(cls, values: dict[str, Any], test_mode: bool) -> "Metrics":
+    def of(cls, values: Mapping[str, Any], test_mode: bool) -> "Metrics":
         """See there; without ``rows_per_epoch`` the ``corpus_bytes`` decide."""
         corpus = super().of(values, test_mode)
         if not corpus.rows_per_epoch:
@@ -111,7 +111,7 @@ class Metrics(Corpus):
     def body_bytes(self, number: int, encoding: str) -> int:
         return self.rows_per_epoch * ENCODINGS[encoding].row_format.row_bytes(number + 1)
 
-    def counts(self, answers: list[Any], values: dict[str, Any]) -> Iterator[Count]:
+    def counts(self, answers: list[Any], values: Mapping[str, Any]) -> Iterator[Count]:
         """All documents, and those of each node and epoch."""
         yield Count("", {"match_all": {}}, self.rows_per_epoch * self.epochs)
         for epoch, nodes in enumerate(answers, 1):

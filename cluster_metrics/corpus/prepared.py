@@ -9,7 +9,7 @@ from typing import Any
 from esrally import exceptions
 
 from .encoded import generate_bodies
-from .files import Corpus, Progress, load_answers
+from .files import Corpus, CorpusError, Progress, load_answers
 
 TRACK = Path(__file__).parents[2]
 
@@ -44,12 +44,15 @@ def generate(corpus: Corpus, number: int, data: Path, encodings: Sequence[str], 
 
     :param number: of the file, counted from 0.
     :param data: the corpus' folder among Rally's data.
-    :raises CorpusError: when the folder cannot be written or the disk is too small.
+    :raises CorpusError: when a folder cannot be written or the disk is too small.
     """
     bundled = TRACK / corpus.parts()[number].file
     if bundled.exists() and not corpus.is_made(number, TRACK):
         aside = bundled.with_name(f"{bundled.name}.damaged")
-        bundled.rename(aside)
+        try:
+            bundled.rename(aside)
+        except OSError as e:
+            raise CorpusError(f"[{bundled}] is damaged and cannot be moved aside: {e.strerror}") from e
         progress(f"[{bundled}] is damaged and not used; it is now [{aside.name}]")
     rows = corpus.generate(number, TRACK if bundled.exists() else data, progress)
     for encoding in encodings:

@@ -16,7 +16,7 @@ The form ``value`` is that of seed 001, ``{"text": "text 0001"}``. In the form `
 import hashlib
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, ClassVar
 
@@ -75,7 +75,7 @@ class TextValues(Corpus):
     seed: int = 42
 
     @classmethod
-    def of(cls, values: dict[str, Any], test_mode: bool) -> "TextValues":
+    def of(cls, values: Mapping[str, Any], test_mode: bool) -> "TextValues":
         """See there; in test mode one document a value, 1000 at most."""
         if test_mode:
             least = min(values["text_distinct_values"], 1000)
@@ -103,7 +103,7 @@ class TextValues(Corpus):
         chars = [0] * self.values
         return self.blocks(chars), lambda: chars
 
-    def counts(self, answers: list[Any], values: dict[str, Any]) -> Iterator[Count]:
+    def counts(self, answers: list[Any], values: Mapping[str, Any]) -> Iterator[Count]:
         """All documents, and those of each share."""
         yield Count("", {"match_all": {}}, self.documents)
         for share in values["shares_permille"]:

@@ -242,7 +242,7 @@ def _load_fits(values: Values) -> Iterator[str]:
         if refused:
             yield f"track parameter [{name}] is [{v[name]}], allowed is {allowed}"
     if v["paced"] and v["spike_minutes"]:
-        pace, corpus = load.pace_of(v), Metrics.of(dict(v), False)
+        pace, corpus = load.pace_of(v), Metrics.of(v, False)
         needed = pace["spike_seconds"] * (pace["docs_per_second"] + pace["spike_docs_per_second"])
         rows = corpus.rows_per_epoch * corpus.epochs * v["ingest_percentage"] // 100
         if rows < needed:

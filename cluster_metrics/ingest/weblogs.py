@@ -5,7 +5,7 @@ Documents are some four times as long as the rows of cluster-metrics, most of th
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -75,7 +75,7 @@ class WebLogs(Corpus):
     seed: int = 42
 
     @classmethod
-    def of(cls, values: dict[str, Any], test_mode: bool) -> "WebLogs":
+    def of(cls, values: Mapping[str, Any], test_mode: bool) -> "WebLogs":
         return cls(min(values["format_rows"], 1000) if test_mode else values["format_rows"], values["seed"])
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -120,5 +120,5 @@ class WebLogs(Corpus):
         while batch := list(itertools.islice(documents, BATCH)):
             yield b"".join(map(line, batch))
 
-    def counts(self, answers: list[Any], values: dict[str, Any]) -> Iterator[Count]:
+    def counts(self, answers: list[Any], values: Mapping[str, Any]) -> Iterator[Count]:
         yield Count("", {"match_all": {}}, self.documents)

@@ -143,7 +143,7 @@ QUERY_DECOMP = Challenge(
     minutes=10,
     disk_factor=4,
     test_mode={"passes": 2, "rounds": 2, "warmup_iterations": 1},
-    limits=(shards_of_searches, segments, warm("coverage of each cell and round"), corpus_in_memory),
+    limits=(shards_of_searches, segments, warm("coverage", " of each cell"), corpus_in_memory),
 )
 QUERY_PROFILE = Challenge(
     name="query-profile",

@@ -58,7 +58,7 @@ class Coverages:
 
         :param more: further keys of each search.
         """
-        key = (configuration.name, epoch, *more)
+        key = (configuration.name, epoch, *more.items())
         if key not in self._made:
             requests = configuration.requests(self.prepared.corpus.node_names(), epoch, **more)
             self._made[key] = Coverage(configuration, epoch, requests, self.prepared.answers(epoch - 1))

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 
-from _tools.planner import model
 from _tools.report.race import Race, Sample
+from cluster_metrics.capacity._report import model
 
 COSTS = model.QueryModel(2e-3, 1e-8, 1e-3)
 INDEX_COSTS = model.IndexModel(1e-3, 8e-4, 5e-4)

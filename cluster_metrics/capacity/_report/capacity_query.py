@@ -21,9 +21,9 @@ REFERENCE = {"1s-0r": 80.0, "2s-0r": 150.0, "1s-1r": 150.0} | dict.fromkeys(
 )
 """Seed 004: queries/s of its cells; of [2 shards, 1 replica] it says no more than slightly below 250."""
 MEANING = (
-    "*nodes* is one times per node that holds a shard; *in turn* lets the copies of a shard answer in turn, so the node "
-    "with most to do limits the cell; *balanced* has each search go where least is to do, as adaptive replica selection "
-    "strives for; *at 10 million* is the fitted model at the articles' number of documents, an extrapolation"
+    "*nodes* is one times per node that holds a shard; *in turn* lets the copies of a shard answer in turn, so the "
+    "node with most to do limits the cell; *balanced* has each search go where least is to do, as adaptive replica "
+    "selection strives for; *at 10 million* is the fitted model at the articles' number of documents, an extrapolation"
 )
 
 

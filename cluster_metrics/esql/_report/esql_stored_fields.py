@@ -111,7 +111,7 @@ def compared(found: Comparison) -> list[Section]:
         readers = " → ".join(profile.readers(AS_IS, share_) for profile in profiles)
         row = {"share": percent(share_ / 1000), "ratio": change, "readers": readers, "reference": _reference(share_)}
         rows.append(row | dict(zip(("first", "second"), estimates)))
-    columns = [Words("share", "share")]
+    columns: list[Column] = [Words("share", "share")]
     columns += [Column(key, f"took ms, {side.title}") for key, side in zip(("first", "second"), sides)]
     columns += [Column("ratio", "ratio"), Words("readers", "in sequence"), Column("reference", "seed took ms")]
     text = (
@@ -202,7 +202,8 @@ def _settings(race: Race, cells: Shares, profiled: Shares) -> list[str | Table]:
             row["gain"] = cells.ratio("wall_ms", (low, share_), (high, share_))
         rows.append(row)
     proportion = cells.proportion()
-    columns = [Words("share", "share"), *(Column(s, f"took ms at {_name(s, proportion)}") for s in cells.settings)]
+    columns: list[Column] = [Words("share", "share")]
+    columns += [Column(setting, f"took ms at {_name(setting, proportion)}") for setting in cells.settings]
     columns += [Column("gain", f"wall {high} / {low}")] if len(swept) > 1 else []
     text = (
         f"All in one race, so nothing but `{SETTING}` differs. After each `took` with its 95 % interval: whether "

@@ -218,7 +218,7 @@ def _phases(on: Values, off: Values) -> list[str | Table | Figure]:
         share("share", "share"),
         share("of_took", "of took"),
         Column("reference_ms", "seed ms", form="{:g}".format),
-        Column("reference_share", "seed share", form="{:.0%}".format),
+        Column("reference_share", "seed share", form=lambda part: f"{100 * part:.0f} %"),
     ]
     text = (
         "Each phase's time in the profile tree, as a fraction of the same coverage's `took` with the profiler on, is "

@@ -1,6 +1,7 @@
 """Explains a sketch-floor race: how far Elasticsearch is above the floor, and which step makes how much of it."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -174,9 +175,9 @@ def _ways(ways: Ways) -> list[str | Table]:
         wall = median(ways.per_thousand(name))
         speeds.append({"way": name, "what": ingest.text, "n": wall.n, "rate": 1e6 / wall.value, "wall_ms": wall})
         own = [key for key in costs if ingest.elasticsearch or key not in ("took_ms", "settle_ms")]
-        row = {key: median(ways.per_thousand(name, key)).value for key in own}
-        sizes = {key: median(ways.per_thousand(name, key)).value / 1000 for key in ("bytes_out", "bytes_in")}
-        parts.append({"way": name} | row | sizes)
+        row: dict[str, Any] = {key: median(ways.per_thousand(name, key)).value for key in own}
+        row |= {key: median(ways.per_thousand(name, key)).value / 1000 for key in ("bytes_out", "bytes_in")}
+        parts.append(row | {"way": name})
     columns = [Words("way", "way"), Words("what", "what it is"), Column("n", "n"), Column("rate", "rows/s")]
     columns += [Column("wall_ms", "wall", "ms")]
     of_costs = [Words("way", "way"), *(Column(key, text) for key, text in costs.items())]

@@ -1,11 +1,16 @@
 """The benchmark of the statistics counts what it says it counts."""
 
+import random
+
 import numpy as np
 import pytest
+from races import made
 
 from _tools.bench import statistics as bench
 from _tools.race.rally import resolved
+from _tools.report.race import Sample
 from _tools.report.stats import Estimate, cv
+from _tools.report.write import sheets
 
 
 @pytest.mark.parametrize(
@@ -49,14 +54,16 @@ def test_quiet_races_are_told_apart_and_equal_ones_are_not():
 
 
 def test_recorded_rounds_are_read_in_order_and_compared_with_themselves(tmp_path):
-    rng = np.random.default_rng(1)
-    walls = 100 + rng.normal(0, 1, 20)
-    lines = ["source,round,variant,transport,wall_ms", "cell,,A,serial,9999"]
-    lines += [f"plan,{r + 1},A,serial,{walls[r]}" for r in rng.permutation(20)]
-    file = tmp_path / "1234567890" / "es_profile_decomp.csv"
-    file.parent.mkdir()
-    file.write_text("\n".join(lines))
+    race = made("1234567890", spread=0.01, costs={"A-serial": 100.0})
+    walls = [sample.meta["wall_ms"] for sample in race.of("coverage")]
+    race.samples.append(Sample("query-cell", 0, "A-serial", 9999.0, {"pass": 1, "wall_ms": 9999.0}))
+    random.Random(1).shuffle(race.samples)
+    folder = tmp_path / race.id
+    folder.mkdir()
+    (sheet,) = sheets(race)
+    sheet.write_csv(folder)
+    file = folder / "es_profile_decomp.csv"
     assert bench.plan_of(file)["A-serial"] == pytest.approx(walls)
     row = bench.recorded([file], 20).splitlines()[2].split("|")
-    assert [cell.strip() for cell in row[1:4]] == ["12345678", "A-serial", "20"]
-    assert [cell.strip() for cell in row[5:9]] == ["0.0 %", "100.0 %"] * 2
+    assert [cell.strip() for cell in row[1:3]] == ["12345678 A-serial", "20"]
+    assert [cell.strip() for cell in row[4:8]] == ["0.0 %", "100.0 %"] * 2

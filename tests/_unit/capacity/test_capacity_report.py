@@ -5,18 +5,29 @@ import re
 import pytest
 from capacities import COSTS, DOCUMENTS, INDEX_COSTS, made
 
-from _tools.planner import model
-from _tools.report import capacity, capacity_cells
-from _tools.report.write import explained_by
+from _tools.report.cells import compared_in
+from _tools.report.explained import report_of
+from _tools.report.write import sheets
+from cluster_metrics.capacity._report import cells as capacity_cells
+from cluster_metrics.capacity._report import model
+
+
+def sections(race, title=""):
+    return [s for s in report_of(race).sections(race) if title in s.title]
 
 
 def text_of(race, title=""):
-    return "\n".join(s.text for s in capacity.sections(race) if title in s.title)
+    return "\n".join(s.text for s in sections(race, title))
 
 
-def row(text, name):
-    line = next(line for line in text.splitlines() if re.match(rf"\| {re.escape(name)} +\|", line))
-    return [cell.strip() for cell in line.strip("|").split("|")]
+def row(race, title, name):
+    """The row whose first column has this name, in the one table of a section."""
+    (table,) = (t for s in sections(race, title) for t in s.tables)
+    return next(row for row in table.rows if row[table.columns[0].key] == name)
+
+
+def holds(race, claim):
+    return row(race, "articles", claim)["holds"]
 
 
 @pytest.mark.parametrize(
@@ -34,24 +45,23 @@ def test_throughput_is_that_of_the_costs_and_pass_0_counts_for_nothing(challenge
 
 
 def test_claims_of_the_articles_are_judged_by_the_interval():
+    claim = "2 shards with 1 replica on three nodes stay below three nodes"
     even = {f"{s}s-{r}r": 1.0 for s in (1, 2, 3) for r in (0, 1, 2)}
-    text = text_of(made("r", "capacity-query", shape=even), "articles")
-    assert row(text, "fully replicated, one shard reaches three nodes")[-1] in ("yes", "no")
-    halved = made("r", "capacity-query", shape=even | {"2s-1r": 0.3})
-    assert (
-        row(text_of(halved, "articles"), "2 shards with 1 replica on three nodes stay below three nodes")[-1] == "yes"
-    )
-    raised = made("r", "capacity-query", shape=even | {"2s-1r": 3.0})
-    assert row(text_of(raised, "articles"), "2 shards with 1 replica on three nodes stay below three nodes")[-1] == "no"
+    race = made("r", "capacity-query", shape=even)
+    alone, all_three = (COSTS.seconds(model.spread(3, s, r), s, DOCUMENTS) for s, r in ((1, 2), (3, 0)))
+    assert all_three / alone > 1.2
+    assert holds(race, "fully replicated, one shard reaches three nodes") == "no"
+    assert holds(made("r", "capacity-query", shape=even | {"2s-1r": 0.3}), claim) == "yes"
+    assert holds(made("r", "capacity-query", shape=even | {"2s-1r": 3.0}), claim) == "no"
     single = made("r", "capacity-query", passes=1)
-    assert "one pass is too few" in text_of(single, "articles")
+    assert holds(single, claim) == "one pass is too few"
 
 
 def test_full_replication_at_40_percent_holds_where_it_is_so():
     base = INDEX_COSTS.seconds(model.spread(3, 3, 0))
     factor = 0.4 * INDEX_COSTS.seconds(model.spread(3, 3, 2)) / base
-    text = text_of(made("r", "capacity-indexing", shape={"3s-2r": factor}), "articles")
-    assert row(text, "full replication of 3 shards leaves 40 %")[-1] == "yes"
+    race = made("r", "capacity-indexing", shape={"3s-2r": factor})
+    assert holds(race, "full replication of 3 shards leaves 40 %") == "yes"
 
 
 def test_the_fixed_cost_of_a_shard_is_set_against_its_documents():
@@ -87,20 +97,22 @@ def test_a_race_that_ended_early_is_marked():
 
 
 def test_a_mixed_race_sets_searches_beside_the_rate_of_documents():
-    text = text_of(made("r", "capacity-mixed"), "while documents are indexed")
-    assert row(text, "3s-0r-150")[1:4:2] == ["150", "100.0 %"]
+    found = row(made("r", "capacity-mixed"), "while documents are indexed", "3s-0r-150")
+    assert found["wanted"] == 150
+    assert found["reached"] == pytest.approx(1, abs=0.0005)
 
 
-def test_sheets_have_a_row_per_cell_and_pass_and_what_is_compared_is_the_time():
+def test_the_sheet_has_a_row_per_cell_and_pass_and_what_is_compared_is_the_time():
     race = made("r", "capacity-query")
-    (sheet,) = capacity.sheets(race)
-    assert len(sheet.rows) == 27 and set(sheet.rows[0]) == set(sheet.columns)
-    rounds = explained_by(race).PLAN.cells(race)["1s-0r"]
-    assert {n: s.meta["ms"] for n, s in rounds.items()} == {
-        r["pass"]: r["ms"] for r in sheet.rows if r["cell"] == "1s-0r"
-    }
+    (sheet,) = sheets(race)
+    assert len(sheet.rows) == 27 and set(sheet.rows[0]) == {column.key for column in sheet.columns}
+    compared = compared_in(race)
+    assert len(compared.names) == 9
+    for name in compared.names:
+        times = {r["pass"]: r["ms"] for r in sheet.rows if r["cell"] == name}
+        assert dict(zip(compared.rounds(name), compared.known("ms", name))) == times and len(times) == 3
 
 
 def test_figures_are_drawn():
-    figures = [f for s in capacity.sections(made("r", "capacity-query")) for f in s.figures]
+    figures = [f for s in sections(made("r", "capacity-query")) for f in s.figures]
     assert len(figures) == 2 and all(f.svg.startswith("<svg") for f in figures)

@@ -6,9 +6,9 @@ from capacities import COSTS, INDEX_COSTS, made
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from _tools.planner import model
-from _tools.planner.plan import Goal, Models, cheapest, layouts, plan
 from _tools.report.race import ReportError
+from cluster_metrics.capacity._report import model
+from cluster_metrics.capacity._report.plan import Goal, Models, cheapest, layouts, plan
 
 UNEVEN = {"a": ["0p"], "b": ["0r", "1p"], "c": ["1r"]}
 LAYOUTS = [

@@ -4,12 +4,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from fakes import track_of, values
 
-from cluster_metrics.corpus import NAME, Corpus
-from cluster_metrics.coverage import CellParams, PlanParams, shuffled
-from cluster_metrics.experiment import _lay_out_passes
+from cluster_metrics.core.experiment import lay_out_passes
+from cluster_metrics.core.rounds import shuffled
+from cluster_metrics.corpus.metrics import Metrics
+from cluster_metrics.query.query_decomp import CellParams, PlanParams
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class Element(SimpleNamespace):
@@ -27,7 +29,7 @@ SCHEDULE = [task("load", "bulk"), *(task(f"cell-{i}") for i in range(6)), task("
 
 
 def test_each_pass_has_every_cell_once_between_the_other_tasks():
-    schedule = _lay_out_passes(SCHEDULE, seed=42, passes=3)
+    schedule = lay_out_passes(SCHEDULE, seed=42, passes=3)
     assert [schedule[0].name, schedule[-1].name] == ["load", "plan"]
     orders = [[t.name for t in schedule[1 + 6 * p : 7 + 6 * p]] for p in range(3)]
     assert all(sorted(order) == [f"cell-{i}" for i in range(6)] for order in orders)
@@ -40,7 +42,7 @@ def test_a_cell_of_two_elements_stays_together_and_begins_with_an_uncounted_pass
         loads = [task(f"query-{i}", "capacity-query"), task(f"monitor-{i}", "capacity-monitor")]
         schedule += [task(f"prepare-{i}", "capacity-prepare"), Element(tasks=loads)]
     schedule.append(task("drop", "capacity-drop"))
-    laid_out = _lay_out_passes(schedule, seed=42, passes=2)
+    laid_out = lay_out_passes(schedule, seed=42, passes=2)
     assert [laid_out[0].name, laid_out[-1].name] == ["build", "drop"]
     cells = laid_out[1:-1]
     assert len(cells) == 3 * 3 * 2
@@ -54,7 +56,7 @@ def test_a_cell_of_two_elements_stays_together_and_begins_with_an_uncounted_pass
 
 
 def test_only_the_first_copy_warms_up_and_is_reported():
-    cells = [t for t in _lay_out_passes(SCHEDULE, seed=42, passes=3) if t.operation.type == "query-cell"]
+    cells = [t for t in lay_out_passes(SCHEDULE, seed=42, passes=3) if t.operation.type == "query-cell"]
     for cell in cells:
         first = cell.operation.params["pass"] == 1
         assert cell.warmup_iterations == cell.operation.params["warmup-iterations"] == (5 if first else 0)
@@ -62,12 +64,12 @@ def test_only_the_first_copy_warms_up_and_is_reported():
 
 
 def test_another_seed_gives_another_order():
-    orders = [[t.name for t in _lay_out_passes(SCHEDULE, seed, 1)] for seed in (1, 2)]
+    orders = [[t.name for t in lay_out_passes(SCHEDULE, seed, 1)] for seed in (1, 2)]
     assert orders[0] != orders[1]
 
 
 def test_order_depends_on_nothing_but_the_key():
-    code = "from cluster_metrics.coverage import shuffled; print(shuffled(list('abcdefgh'), 42, 'pass', 1))"
+    code = "from cluster_metrics.core.rounds import shuffled; print(shuffled(list('abcdefgh'), 42, 'pass', 1))"
     outputs = set()
     for hash_seed in ("1", "2"):
         env = {"PYTHONHASHSEED": hash_seed}
@@ -78,37 +80,29 @@ def test_order_depends_on_nothing_but_the_key():
 
 @pytest.fixture
 def track(tmp_path):
-    from dataclasses import asdict
-
-    from cluster_metrics.corpus import generate_epoch
-
-    corpus = Corpus(nodes=2, tasks=2, rows_per_epoch=10, epochs=3)
-    documents = [
-        SimpleNamespace(document_file=str(generate_epoch(corpus, e, tmp_path)), meta_data={"epoch": e})
-        for e in range(1, 4)
-    ]
-    return SimpleNamespace(corpora=[SimpleNamespace(name=NAME, meta_data=asdict(corpus), documents=documents)])
+    return track_of(Metrics(nodes=2, tasks=2, rows_per_epoch=10, epochs=3), root=tmp_path)
 
 
 def test_a_cell_visits_each_epoch_once_and_marks_its_first_and_last_sample(track):
-    params = {"variant": "D_td", "transport": "serial", "seed": 42, "max-concurrent-searches": 0}
+    params = {"variant": "D_td", "transport": "serial", "parameters": values(seed=42)}
     source = CellParams(track, params | {"pass": 1, "warmup-iterations": 2, "iterations": 3})
     calls = [source.params() for _ in range(5)]
-    assert sorted(c["epoch"] for c in calls[2:]) == [1, 2, 3]
+    assert sorted(c["coverage"].epoch for c in calls[2:]) == [1, 2, 3]
     assert [c["first"] for c in calls] == [False, False, True, False, False]
     assert [c["last"] for c in calls] == [False, False, False, False, True]
 
 
 def test_a_round_visits_every_cell_once_about_one_epoch(track):
-    params = {"variants": ["A", "D_td"], "transports": ["serial", "msearch"], "seed": 42, "warmup-iterations": 1}
-    source = PlanParams(track, params | {"max-concurrent-searches": 0})
+    parameters = values(variants=["A", "D_td"], transports=["serial", "msearch"], seed=42)
+    source = PlanParams(track, {"parameters": parameters, "warmup-iterations": 1, "iterations": 6})
     rounds = [source.params() for _ in range(7)]
     assert [r["round"] for r in rounds] == list(range(7))
     orders = set()
     for r in rounds:
         cells = [(c["variant"], c["transport"]) for c in r["coverages"]]
         assert sorted(cells) == sorted((v, t) for v in ("A", "D_td") for t in ("serial", "msearch"))
-        assert len({c["epoch"] for c in r["coverages"]}) == 1
+        assert [c["coverage"].configuration.name for c in r["coverages"]] == [f"{v}-{t}" for v, t in cells]
+        assert len({c["coverage"].epoch for c in r["coverages"]}) == 1
         orders.add(tuple(cells))
     assert len(orders) > 1
-    assert {r["coverages"][0]["epoch"] for r in rounds[1:4]} == {1, 2, 3}
+    assert {r["coverages"][0]["coverage"].epoch for r in rounds[1:4]} == {1, 2, 3}

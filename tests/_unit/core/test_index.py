@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from cluster_metrics.index import is_local
+from cluster_metrics.core.index import is_local
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,17 @@
-import re
-from pathlib import Path
+import json
 
 import pytest
 from esrally import exceptions
+from esrally.track import loader
 
 from _tools.race.rally import resolved
-from cluster_metrics.parameters import PARAMETERS, check, corpora_of, pace_of
-
-ROOT = Path(__file__).parents[2]
+from cluster_metrics.core.challenge import parameters
+from cluster_metrics.core.experiment import check, corpora_of
+from cluster_metrics.corpus.prepared import TRACK
+from cluster_metrics.ingest.ingest_formats import CORPORA
+from cluster_metrics.ingest.load import pace_of
+from cluster_metrics.query.configurations import CONFIGURATIONS, VARIANTS, cells
+from cluster_metrics.wire.questions import TRANSPORTS
 
 
 def defaults():
@@ -15,16 +19,8 @@ def defaults():
     return resolved("")
 
 
-def readme_rows():
-    rows = re.findall(r"^\| `(\w+)` *\| ([^|]*?) *\| ([^|]*?) *\| ([^|]*?) *\| ([^|]*?) *\|$", README, re.MULTILINE)
-    return {name: tuple(rest) for name, *rest in rows}
-
-
-README = (ROOT / "README.md").read_text()
-
-
-def test_templates_and_table_have_the_same_parameters():
-    assert list(defaults()) == list(PARAMETERS)
+def test_templates_and_records_have_the_same_parameters():
+    assert set(defaults()) == set(parameters())
 
 
 def test_parameters_are_resolved_as_rally_does():
@@ -32,21 +28,10 @@ def test_parameters_are_resolved_as_rally_does():
 
 
 def test_defaults_are_allowed():
-    assert check(defaults()) == defaults()
-
-
-def test_readme_documents_every_parameter_as_it_is():
-    def form(value):
-        return (
-            ", ".join(map(str, value))
-            if isinstance(value, list)
-            else str(value).lower()
-            if isinstance(value, bool)
-            else value
-        )
-
-    expected = {name: (str(form(defaults()[name])), p.unit or "–", p.allowed, p.text) for name, p in PARAMETERS.items()}
-    assert readme_rows() == expected
+    every = {"variants": list(VARIANTS), "transports": list(TRANSPORTS)}
+    every |= {"configurations": list(CONFIGURATIONS), "format_corpora": list(CORPORA)}
+    assert {name for name, value in defaults().items() if value == "all"} == set(every)
+    assert check(defaults()) == defaults() | every
 
 
 @pytest.mark.parametrize(
@@ -59,11 +44,11 @@ def test_readme_documents_every_parameter_as_it_is():
         ("bulk_size", 0, "an integer from 1 to 1,000,000"),
         ("cluster_health", "red", "green or yellow"),
         ("delete_foreign_index", "yes", "true or false"),
-        ("transports", ["serial", "carrier-pigeon"], "a list of serial, msearch"),
-        ("transports", [], "a list of serial, msearch"),
-        ("transports", ["serial", "serial"], "a list of serial, msearch"),
-        ("variants", "D", "a list of A, B, C_td, C_hdr, D_td, D_hdr"),
-        ("variants", 3, "a list of A, B, C_td, C_hdr, D_td, D_hdr"),
+        ("transports", ["serial", "carrier-pigeon"], "all, or a list of serial, msearch"),
+        ("transports", [], "all, or a list of serial, msearch"),
+        ("transports", ["serial", "serial"], "all, or a list of serial, msearch"),
+        ("variants", "D", "all, or a list of A, B, C_td, C_hdr, D_td, D_hdr"),
+        ("variants", 3, "all, or a list of A, B, C_td, C_hdr, D_td, D_hdr"),
         ("sketch_server", "localhost", "host:port"),
         ("sketch_server", 9210, "host:port"),
     ],
@@ -165,3 +150,13 @@ def test_shares_that_cannot_be_exact_get_one_clear_line(values, line):
 
 def test_a_single_number_may_be_given_without_a_list():
     assert check(defaults() | {"sequential_proportions_permille": 200})["sequential_proportions_permille"] == [200]
+
+
+def test_all_stands_for_every_choice_in_the_schedule_too():
+    source = loader.render_template_from_file(
+        str(TRACK / "track.json"), {"variants": "all", "transports": "all"}, complete_track_params=None
+    )
+    challenges = {challenge["name"]: challenge["schedule"] for challenge in json.loads(source)["challenges"]}
+    tasks = [task["operation"] for task in challenges["query-decomp"]]
+    first, plan = tasks.index("A-serial"), tasks.index("plan")
+    assert tasks[first:plan] == [cell.name for cell in cells(list(VARIANTS), list(TRANSPORTS))]

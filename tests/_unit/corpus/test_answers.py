@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_metrics.answers import check_response, field_answers
+from cluster_metrics.corpus.answers import check_response, field_answers
 
 VALUES = [float(v) for v in range(1, 1001)]
 EXACT = field_answers((v, 1) for v in VALUES)

@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,17 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_metrics import files
-from cluster_metrics.corpus import FIELDS, Corpus, generate_epoch, is_complete, rows
-from cluster_metrics.files import CorpusError, answers_file, load_answers
+from cluster_metrics.corpus import files, prepared
+from cluster_metrics.corpus.encoded import ENCODINGS, JSON, encoded_file, generate_bodies
+from cluster_metrics.corpus.files import CorpusError, answers_file, is_whole, load_answers, seal_of
+from cluster_metrics.corpus.metrics import FIELDS, Metrics, rows
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 # the bytes are part of the contract: they must not change with the Python version, the host or a refactoring
 EPOCH_1_SHA256 = "dd7ea767fc32872f4889c36574c4d520640bb455bcdc674f571301ed8ec44594"
-SMALL = Corpus(nodes=3, tasks=5, rows_per_epoch=101, epochs=2, seed=7)
+SMALL = Metrics(nodes=3, tasks=5, rows_per_epoch=101, epochs=2, seed=7)
 
 small_corpora = st.builds(
-    Corpus,
+    Metrics,
     nodes=st.integers(1, 12),
     tasks=st.integers(1, 12),
     rows_per_epoch=st.integers(1, 500),
@@ -36,7 +38,7 @@ def decoded(corpus, epoch):
 
 def test_default_epoch_has_the_recorded_bytes():
     digest = hashlib.sha256()
-    for block in rows(Corpus(), 1):
+    for block in rows(Metrics(), 1):
         digest.update(block)
     assert digest.hexdigest() == EPOCH_1_SHA256
 
@@ -46,9 +48,10 @@ def test_default_epoch_has_the_recorded_bytes():
 def test_rows_are_what_the_parameters_say(corpus, epoch):
     data = b"".join(rows(corpus, epoch))
     lines = data.splitlines(keepends=True)
-    assert len(data) == corpus.epoch_bytes(epoch)
-    assert len(lines) == corpus.rows_per_epoch
-    assert {len(line) for line in lines} == {corpus.row_bytes(epoch)}
+    part = replace(corpus, epochs=epoch).parts()[epoch - 1]
+    assert len(data) == part.size
+    assert len(lines) == corpus.rows_per_epoch == part.docs
+    assert {len(line) for line in lines} == {JSON.row_bytes(epoch)}
     for i, line in enumerate(lines):
         row = json.loads(line)
         assert list(row) == ["epoch", "node", "task", *FIELDS]
@@ -63,15 +66,15 @@ def test_rows_are_what_the_parameters_say(corpus, epoch):
 @settings(max_examples=30)
 @given(small_corpora)
 def test_another_seed_or_epoch_gives_other_values(corpus):
-    other = Corpus(corpus.nodes, corpus.tasks, 100, corpus.epochs, corpus.seed ^ 1)
-    same = Corpus(corpus.nodes, corpus.tasks, 100, corpus.epochs, corpus.seed)
+    other = Metrics(corpus.nodes, corpus.tasks, 100, corpus.epochs, corpus.seed ^ 1)
+    same = Metrics(corpus.nodes, corpus.tasks, 100, corpus.epochs, corpus.seed)
     values = [[row["cpu"] for row in decoded(c, e)] for c, e in ((same, 1), (other, 1), (same, 2))]
     assert values[0] != values[1]
     assert values[0] != values[2]
 
 
 def test_values_look_like_a_clusters():
-    data = decoded(Corpus(rows_per_epoch=200_000), 1)
+    data = decoded(Metrics(rows_per_epoch=200_000), 1)
     for field in FIELDS:
         assert len({row[field] for row in data}) > 5_000
     levels = [np.mean([r["cpu"] for r in data[node::30]]) for node in range(30)]
@@ -84,7 +87,7 @@ def test_values_look_like_a_clusters():
 @given(small_corpora)
 def test_answers_equal_those_computed_from_the_rows(tmp_path_factory, corpus):
     folder = tmp_path_factory.mktemp("corpus")
-    answers = load_answers(generate_epoch(corpus, 1, folder))
+    answers = load_answers(corpus.generate(0, folder))
     data = decoded(corpus, 1)
     for node, fields in answers.items():
         for field, answer in fields.items():
@@ -104,74 +107,173 @@ def test_any_number_of_processes_gives_the_same_files(tmp_path):
     for processes in ("1", "3"):
         out = tmp_path / processes
         command = [sys.executable, "generate_corpus.py", "--out", str(out), "--processes", processes]
-        subprocess.run([*command, "--rows-per-epoch", "20000", "--epochs", "3"], cwd=ROOT, check=True)
-        files = sorted(p.relative_to(out) for p in out.rglob("*") if p.is_file())
-        assert len(files) == 6
-        digests.append({f: hashlib.sha256((out / f).read_bytes()).hexdigest() for f in files})
+        command += ["cluster-metrics", "--rows-per-epoch", "20000", "--epochs", "3", "--bodies", "json", "smile-32"]
+        subprocess.run(command, cwd=ROOT, check=True)
+        found = sorted(p.relative_to(out) for p in out.rglob("*") if p.is_file())
+        assert len(found) == 3 * 2 * len(("rows", "answers", "json", "smile-32"))
+        digests.append({f: hashlib.sha256((out / f).read_bytes()).hexdigest() for f in found})
     assert digests[0] == digests[1]
 
 
 def test_a_damaged_epoch_is_made_anew(tmp_path):
-    path = generate_epoch(SMALL, 1, tmp_path)
+    path = SMALL.generate(0, tmp_path)
     whole = path.read_bytes()
     for damage in (whole[:-1], whole[:-2] + b" \n", b""):
         path.write_bytes(damage)
-        assert not is_complete(SMALL, 1, tmp_path)
-        assert generate_epoch(SMALL, 1, tmp_path).read_bytes() == whole
+        assert not SMALL.is_made(0, tmp_path)
+        assert SMALL.generate(0, tmp_path).read_bytes() == whole
     answers_file(path).unlink()
-    assert not is_complete(SMALL, 1, tmp_path)
-    generate_epoch(SMALL, 1, tmp_path)
-    assert is_complete(SMALL, 1, tmp_path)
+    assert not SMALL.is_made(0, tmp_path)
+    SMALL.generate(0, tmp_path)
+    assert SMALL.is_made(0, tmp_path)
+
+
+def flip(path):
+    """Changes one bit in the middle of a file, which keeps its size and its time of change."""
+    content, times = bytearray(path.read_bytes()), path.stat()
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def rows_of(rows_file):
+    return rows_file
+
+
+@pytest.mark.parametrize("file_of", [rows_of, answers_file])
+def test_a_flipped_bit_in_rows_or_answers_is_noticed_and_they_are_made_anew(tmp_path, file_of):
+    damaged = file_of(SMALL.generate(0, tmp_path))
+    whole = damaged.read_bytes()
+    for path in (damaged, seal_of(damaged)):
+        flip(path)
+        assert not is_whole(damaged)
+        assert not SMALL.is_made(0, tmp_path)
+        SMALL.generate(0, tmp_path)
+        assert SMALL.is_made(0, tmp_path)
+        assert damaged.read_bytes() == whole
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_flipped_bit_in_bulk_bodies_is_noticed_and_they_are_made_anew(tmp_path, encoding):
+    rows_file = SMALL.generate(0, tmp_path)
+    bodies = encoded_file(rows_file, encoding)
+    generate_bodies(SMALL, 0, encoding, rows_file)
+    whole = bodies.read_bytes()
+    for path in (bodies, seal_of(bodies)):
+        flip(path)
+        assert not is_whole(bodies)
+        assert SMALL.is_made(0, tmp_path), "rows and answers are as they were"
+        generate_bodies(SMALL, 0, encoding, rows_file)
+        assert is_whole(bodies)
+        assert bodies.read_bytes() == whole
+
+
+def test_sha256sum_finds_all_files_whole(tmp_path):
+    rows_file = SMALL.generate(0, tmp_path)
+    generate_bodies(SMALL, 0, "json", rows_file)
+    seals = sorted(path.name for path in rows_file.parent.glob("*.sha256"))
+    checked = subprocess.run(["sha256sum", "--check", *seals], cwd=rows_file.parent, capture_output=True, text=True)
+    assert checked.stdout.splitlines() == [f"{seal.removesuffix('.sha256')}: OK" for seal in seals]
+    assert len(seals) == 3
+
+
+@pytest.fixture
+def track(tmp_path, monkeypatch):
+    """A track folder with the first epoch below it."""
+    folder = tmp_path / "track"
+    monkeypatch.setattr(prepared, "TRACK", folder)
+    SMALL.generate(0, folder)
+    return folder
+
+
+def test_a_whole_copy_below_the_track_is_used(tmp_path, track):
+    said, data = [], tmp_path / "data"
+    first, second = (part.file for part in SMALL.parts())
+    written = (track / first).stat().st_mtime_ns
+    prepared.generate(SMALL, 0, data, ["json"], said.append)
+    assert (track / first).stat().st_mtime_ns == written
+    assert is_whole(encoded_file(track / first, "json"))
+    assert said == [] and not data.exists()
+    prepared.generate(SMALL, 1, data, ["json"], said.append)
+    assert SMALL.is_made(1, data) and is_whole(encoded_file(data / second, "json"))
+    assert not (track / second).exists()
+
+
+@pytest.mark.parametrize("file_of", [rows_of, answers_file])
+def test_a_damaged_copy_below_the_track_is_moved_aside_and_made_among_the_data(tmp_path, track, file_of):
+    said, data = [], tmp_path / "data"
+    file = SMALL.parts()[0].file
+    whole = (track / file).read_bytes()
+    flip(file_of(track / file))
+    found = (track / file).read_bytes()
+    prepared.generate(SMALL, 0, data, ["json"], said.append)
+    assert said[0] == f"[{track / file}] is damaged and not used; it is now [epoch-1.json.damaged]"
+    assert not (track / file).exists()
+    assert (track / f"{file}.damaged").read_bytes() == found
+    assert SMALL.is_made(0, data) and (data / file).read_bytes() == whole
+    assert is_whole(encoded_file(data / file, "json")) and not encoded_file(track / file, "json").exists()
+    said.clear()
+    prepared.generate(SMALL, 0, data, ["json"], said.append)
+    assert said == []
+
+
+def test_a_damaged_copy_that_cannot_be_moved_aside_is_told_in_one_line(tmp_path, track):
+    bundled = track / SMALL.parts()[0].file
+    flip(bundled)
+    (track / f"{SMALL.parts()[0].file}.damaged").mkdir()
+    with pytest.raises(CorpusError, match=r"epoch-1.json\] is damaged and cannot be moved aside: Is a directory$"):
+        prepared.generate(SMALL, 0, tmp_path / "data", [], lambda line: None)
 
 
 def test_a_whole_epoch_is_not_written_again(tmp_path):
-    path = generate_epoch(SMALL, 1, tmp_path)
+    path = SMALL.generate(0, tmp_path)
     before = path.stat().st_mtime_ns
-    generate_epoch(SMALL, 1, tmp_path)
+    SMALL.generate(0, tmp_path)
     assert path.stat().st_mtime_ns == before
 
 
 def test_a_killed_run_leaves_nothing_that_looks_whole_and_is_resumed(tmp_path):
     killed = (
         "import os, pathlib\n"
-        "from cluster_metrics.corpus import Corpus, generate_epoch\n"
-        "import cluster_metrics.corpus as c\n"
+        "import cluster_metrics.corpus.metrics as c\n"
+        "from cluster_metrics.corpus.metrics import Metrics\n"
         "made = c._write_rows\n"
         "def dying(*a):\n"
         "    yield next(made(*a))\n"
         "    os.kill(os.getpid(), 9)\n"
-        f"generate_epoch({SMALL!r}, 1, pathlib.Path({str(tmp_path)!r}))\n"
+        f"{SMALL!r}.generate(0, pathlib.Path({str(tmp_path)!r}))\n"
         "c._write_rows = dying\n"
-        f"generate_epoch({SMALL!r}, 2, pathlib.Path({str(tmp_path)!r}))\n"
+        f"{SMALL!r}.generate(1, pathlib.Path({str(tmp_path)!r}))\n"
     )
     assert subprocess.run([sys.executable, "-c", killed], cwd=ROOT, check=False).returncode == -9
     assert list(tmp_path.rglob("*.part")), "the run was not killed in the middle"
-    assert [is_complete(SMALL, epoch, tmp_path) for epoch in (1, 2)] == [True, False]
-    kept = (tmp_path / SMALL.file_name(1)).stat().st_mtime_ns
-    for epoch in (1, 2):
-        generate_epoch(SMALL, epoch, tmp_path)
-    assert is_complete(SMALL, 2, tmp_path)
+    assert [SMALL.is_made(number, tmp_path) for number in (0, 1)] == [True, False]
+    first = tmp_path / SMALL.parts()[0].file
+    kept = first.stat().st_mtime_ns
+    for number in (0, 1):
+        SMALL.generate(number, tmp_path)
+    assert SMALL.is_made(1, tmp_path)
     assert not list(tmp_path.rglob("*.part"))
-    assert (tmp_path / SMALL.file_name(1)).stat().st_mtime_ns == kept
+    assert first.stat().st_mtime_ns == kept
 
 
 def test_disk_too_small(tmp_path, monkeypatch):
     monkeypatch.setattr(files.shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
     with pytest.raises(CorpusError, match=r"needs 8,\d+ bytes .* free are 10$"):
-        generate_epoch(SMALL, 1, tmp_path)
+        SMALL.generate(0, tmp_path)
     assert not [p for p in tmp_path.rglob("*") if p.is_file()]
 
 
 def test_write_error_in_the_middle(tmp_path):
     limited = (
         "import resource, signal, pathlib\n"
-        "from cluster_metrics.corpus import Corpus, generate_epoch\n"
+        "from cluster_metrics.corpus.metrics import Metrics\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-        f"generate_epoch({SMALL!r}, 1, pathlib.Path({str(tmp_path)!r}))\n"
+        f"{SMALL!r}.generate(0, pathlib.Path({str(tmp_path)!r}))\n"
     )
     result = subprocess.run([sys.executable, "-c", limited], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert "CorpusError: cannot write corpus epoch 1" in result.stderr
+    assert "CorpusError: cannot write corpus cluster-metrics, file 1" in result.stderr
     assert not [p for p in tmp_path.rglob("*") if p.is_file()]
 
 
@@ -179,20 +281,20 @@ def test_write_error_in_the_middle(tmp_path):
 def test_folder_not_writable(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(CorpusError, match="Permission denied"):
-        generate_epoch(SMALL, 1, tmp_path)
+        SMALL.generate(0, tmp_path)
 
 
 def test_folder_that_is_a_file(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(CorpusError, match=r"cannot write corpus epoch 1 to .*: Not a directory"):
-        generate_epoch(SMALL, 1, tmp_path / "file")
+    with pytest.raises(CorpusError, match=r"cannot write corpus cluster-metrics, file 1 to .*: Not a directory"):
+        SMALL.generate(0, tmp_path / "file")
 
 
 def test_memory_stays_below_200_mb_at_full_size(tmp_path):
     code = (
         "import pathlib\n"
-        "from cluster_metrics.corpus import Corpus, generate_epoch\n"
-        f"generate_epoch(Corpus(), 1, pathlib.Path({str(tmp_path)!r}))\n"
+        "from cluster_metrics.corpus.metrics import Metrics\n"
+        f"Metrics().generate(0, pathlib.Path({str(tmp_path)!r}))\n"
         "print(pathlib.Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])\n"
     )
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -202,9 +304,12 @@ def test_memory_stays_below_200_mb_at_full_size(tmp_path):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["--nodes", "0"], "nodes is [0], allowed is an integer from 1 to 999"),
-        (["--nodes", "999", "--tasks", "999"], "nodes times tasks are [998,001], allowed is up to 200,000"),
-        (["--processes", "0"], "processes is [0], allowed is an integer from 1"),
+        (["cluster-metrics", "--nodes", "0"], "nodes is [0], allowed is an integer from 1 to 999"),
+        (
+            ["cluster-metrics", "--nodes", "999", "--tasks", "999"],
+            "nodes times tasks are [998,001], allowed is up to 200,000",
+        ),
+        (["--processes", "0", "cluster-metrics"], "processes is [0], allowed is an integer from 1"),
     ],
 )
 def test_command_line_refuses_bad_input(tmp_path, options, message):

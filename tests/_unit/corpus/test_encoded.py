@@ -5,19 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_metrics import smile
-from cluster_metrics.corpus import FIELDS, Corpus, generate_epoch
-from cluster_metrics.encoded import ACTION, EncodedRows, encoded_file, generate_encoded
+from cluster_metrics.corpus.encoded import ACTION, encoded_file, generate_bodies, metrics_bodies
+from cluster_metrics.corpus.metrics import FIELDS, Metrics
+from cluster_metrics.wire import smile
 
 
 def generate(corpus, epoch, folder, encoding="json"):
-    rows_file = generate_epoch(corpus, epoch, folder)
-    generate_encoded(corpus, epoch, encoding, folder)
-    return rows_file, EncodedRows(corpus, epoch, rows_file, encoding)
+    rows_file = corpus.generate(epoch - 1, folder)
+    generate_bodies(corpus, epoch - 1, encoding, rows_file)
+    return rows_file, metrics_bodies(epoch, rows_file, encoding)
 
 
 corpora = st.builds(
-    Corpus,
+    Metrics,
     nodes=st.integers(1, 12),
     tasks=st.integers(1, 12),
     rows_per_epoch=st.integers(1, 400),
@@ -54,14 +54,14 @@ def test_smile_says_what_json_says(tmp_path_factory, corpus, epoch):
 
 @pytest.mark.parametrize("bits", [32, 64])
 def test_the_template_gives_the_bytes_of_the_general_encoder(tmp_path, bits):
-    rows_file, encoded = generate(Corpus(nodes=3, tasks=2, rows_per_epoch=500, epochs=2), 2, tmp_path, f"smile-{bits}")
+    rows_file, encoded = generate(Metrics(nodes=3, tasks=2, rows_per_epoch=500, epochs=2), 2, tmp_path, f"smile-{bits}")
     documents = [json.loads(line) for line in rows_file.read_text().splitlines()]
     items = [smile.encode(item, bits) for document in documents for item in (ACTION, document)]
     assert encoded.body(0, 500) == smile.body(items)
 
 
 def test_blocks_follow_each_other_without_a_seam(tmp_path):
-    corpus = Corpus(nodes=3, tasks=2, rows_per_epoch=400_003)  # more than one block
+    corpus = Metrics(nodes=3, tasks=2, rows_per_epoch=400_003)  # more than one block
     rows_file, encoded = generate(corpus, 1, tmp_path)
     lines = encoded.body(0, corpus.rows_per_epoch).splitlines()
     assert set(lines[::2]) == {b'{"index":{}}'}
@@ -70,13 +70,13 @@ def test_blocks_follow_each_other_without_a_seam(tmp_path):
 
 
 def test_a_file_cut_short_is_made_anew(tmp_path):
-    corpus = Corpus(rows_per_epoch=100)
+    corpus = Metrics(rows_per_epoch=100)
     rows_file, _ = generate(corpus, 1, tmp_path)
     path = encoded_file(rows_file, "json")
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
-    generate_encoded(corpus, 1, "json", tmp_path)
+    generate_bodies(corpus, 0, "json", rows_file)
     assert path.read_bytes() == whole
     written = path.stat().st_mtime_ns
-    generate_encoded(corpus, 1, "json", tmp_path)
+    generate_bodies(corpus, 0, "json", rows_file)
     assert path.stat().st_mtime_ns == written

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 
-from cluster_metrics.loglines import BLOCK_LINES, lines, records
+from cluster_metrics.corpus.loglines import BLOCK_LINES, lines, records
 
 COMBINED = re.compile(
     r'\d+(\.\d+){3} - - \[\d\d/Nov/2026(:\d\d){3} \+0000\] "[A-Z]+ /\S* HTTP/1\.1" \d{3} \d+ "\S+" '

@@ -1,27 +1,36 @@
 """ES|QL questions, their exact answers, and what is said when there is none."""
 
 import json
-from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
+from fakes import track_of, values
 
-from cluster_metrics.esql import refusal, response_problem
-from cluster_metrics.stored_fields import AS_IS, CheckTextParams, Question, StoredFieldsParams, judge, loading
-from cluster_metrics.text_values import NAME, TextValues
+from cluster_metrics.core.index import CheckIndexParams
+from cluster_metrics.esql.esql_stored_fields import AS_IS, Question, StoredFieldsParams, judge, loading
+from cluster_metrics.esql.text_values import INDEX, NAME, TextValues
+from cluster_metrics.wire.esql import refusal, response_problem
 
-KEYS = {"shares-permille": [1000, 900, 100], "sequential-proportions-permille": [1000, 0], "seed": 42}
+PARAMETERS = values(
+    shares_permille=[1000, 900, 100],
+    sequential_proportions_permille=[1000, 0],
+    text_documents=400,
+    text_distinct_values=20,
+    seed=42,
+)
 
 
 @pytest.fixture
 def track(tmp_path):
-    corpus = TextValues(documents=400, values=20, form="log-line")
-    documents = [SimpleNamespace(document_file=str(corpus.generate(0, tmp_path, lambda _: None)))]
-    return SimpleNamespace(corpora=[SimpleNamespace(name=NAME, meta_data=asdict(corpus), documents=documents)])
+    return track_of(TextValues(documents=400, values=20, form="log-line"), root=tmp_path)
+
+
+def source_of(track, **keys):
+    return StoredFieldsParams(track, {"parameters": PARAMETERS, "profile": False} | keys)
 
 
 def test_a_round_asks_every_share_at_every_setting_in_an_order_of_its_own(track):
-    source = StoredFieldsParams(track, KEYS | {"profile": False, "warmup-iterations": 1})
+    source = source_of(track, **{"warmup-iterations": 1})
     rounds = [source.params() for _ in range(6)]
     assert [r["round"] for r in rounds] == list(range(6))
     orders = set()
@@ -35,8 +44,7 @@ def test_a_round_asks_every_share_at_every_setting_in_an_order_of_its_own(track)
 def test_expected_answers_are_those_of_the_documents_that_the_query_selects(track):
     with open(track.corpora[0].documents[0].document_file) as f:
         rows = [json.loads(line) for line in f]
-    source = StoredFieldsParams(track, KEYS | {"profile": False})
-    for question in (q for _, questions in source.params()["settings"] for q in questions):
+    for question in (q for _, questions in source_of(track).params()["settings"] for q in questions):
         last = question.query.split('"')[1] if "WHERE" in question.query else "text 9999"
         chosen = [row for row in rows if row["value"] <= last]
         assert len(chosen) == question.documents == 400 * question.share_permille // 1000
@@ -44,9 +52,11 @@ def test_expected_answers_are_those_of_the_documents_that_the_query_selects(trac
 
 
 def test_the_index_is_checked_by_share(track):
-    params = CheckTextParams(track, {"parameters": {"a": 1}, "shares-permille": [1000, 100]}).params()
-    assert [c.documents for c in params["checks"]] == [400, 400, 40]
-    assert params["checks"][2].query == {"range": {"value.keyword": {"lte": "text 0002"}}}
+    parameters = PARAMETERS | {"shares_permille": [1000, 100]}
+    params = CheckIndexParams(track, {"parameters": parameters, "index": INDEX, "corpus": NAME}).params()
+    assert params["index"] == INDEX
+    assert [c.documents for c in params["counts"]] == [400, 400, 40]
+    assert params["counts"][2].query == {"range": {"value.keyword": {"lte": "text 0002"}}}
 
 
 QUESTION = Question(100, AS_IS, 40, 360, "FROM x")

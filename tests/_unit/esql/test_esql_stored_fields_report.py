@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from _tools.report import compare, esql
+from _tools.report import compare
 from _tools.report.race import Race, Sample
 from _tools.report.stats import crossing
+from _tools.report.write import sheets
+from cluster_metrics.esql._report import esql_stored_fields as esql
 
 SHARES = (1000, 200, 100, 50, 10, 1)
 
@@ -42,15 +44,20 @@ def race(race_id, settings=("as is", "0", "1"), own=0.2, rounds=20, seed=0, vers
 
 
 def section(race, title):
-    return next(s.text for s in esql.sections(race) if s.title == title)
+    return next(s for s in esql.sections(race) if s.title == title)
+
+
+def rows_of(section):
+    """The rows of its one table by share."""
+    (table,) = section.tables
+    return {row["share"]: row for row in table.rows}
 
 
 def test_the_best_setting_is_the_break_even_point_with_its_interval():
-    text = section(race("a"), "Reading in sequence or not")
+    text = section(race("a"), "Reading in sequence or not").text
     assert text.startswith("Reading in sequence is faster from a share of 0.")
     assert "for texts of 9 characters (26 bytes a document in the index)" in text
-    found = esql.cells(race("a"))
-    point = esql.break_even(found["0"], found["1"], [1, 10, 50, 100, 200])
+    point = esql.break_even(esql.Shares(race("a")), "0", "1", [1, 10, 50, 100, 200])
     # between 0.1 % and 1 % the truth, 0.57 %, is met as well as a straight line through the logarithms meets it
     assert point.low <= point.value <= point.high
     assert point.value == pytest.approx(0.0057, rel=0.1)
@@ -70,34 +77,35 @@ def test_the_last_crossing_counts(logs, place):
 
 def test_a_target_without_the_setting_has_no_sweep():
     old = race("old", settings=("as is",), own=2.0, version="8.16.0")
-    assert "so 2 settings were left out" in section(old, "Reading in sequence or not")
-    text = section(old, "What loading text costs, by share of the documents")
-    assert "this version does not tell how many documents" in text
-    assert text.count("| no") + text.count(" no |") >= len(SHARES) - 1
+    assert "so 2 settings were left out" in section(old, "Reading in sequence or not").text
+    by_share = section(old, "What loading text costs, by share of the documents")
+    assert "this version does not tell how many documents" in by_share.text
+    found = rows_of(by_share)
+    assert found.pop("100.0 %")["readers"] == "yes"
+    assert [row["readers"] for row in found.values()] == ["no"] * (len(SHARES) - 1)
 
 
 def test_before_and_after_stand_beside_the_seed():
     old, new = race("old", settings=("as is",), own=2.0, version="8.16.0"), race("new", seed=1)
-    found = compare.comparison({"old": [old], "new": [new]}, None, esql.PLAN)
-    (own,) = esql.compared(found)
-    lines = {line.split("|")[1].strip(): line for line in own.text.splitlines() if line.startswith("|")}
-    assert "no → yes" in lines["20.0 %"] and "766 → 104" in lines["20.0 %"]
-    assert "no → no" in lines["10.0 %"] and "397 → 55" in lines["10.0 %"]
-    assert "yes → yes" in lines["100.0 %"]
-    ratio = float(lines["20.0 %"].split("|")[4].split("[")[0])
-    assert ratio == pytest.approx(cost(200, True) / cost(200, False), rel=0.05)
+    (own,) = esql.compared(compare.comparison({"old": [old], "new": [new]}, None))
+    found = rows_of(own)
+    assert (found["20.0 %"]["readers"], found["20.0 %"]["reference"]) == ("no → yes", "766 → 104")
+    assert (found["10.0 %"]["readers"], found["10.0 %"]["reference"]) == ("no → no", "397 → 55")
+    assert found["100.0 %"]["readers"] == "yes → yes"
+    assert found["20.0 %"]["ratio"].value == pytest.approx(cost(200, True) / cost(200, False), rel=0.05)
     assert "cut-off of 10 %; shipped was one of 20.0 %" in own.text
 
 
 def test_races_of_one_tag_are_replicates_of_one_side():
     sides = {"old": [race("a", own=1.0, seed=1), race("b", own=1.0, seed=2)], "new": [race("c", seed=3)]}
-    (own,) = esql.compared(compare.comparison(sides, None, esql.PLAN))
-    (line,) = (line for line in own.text.splitlines() if line.startswith("| 20.0 %"))
-    assert float(line.split("|")[4].split("[")[0]) == pytest.approx(cost(200, True) / cost(200, False), rel=0.05)
+    (own,) = esql.compared(compare.comparison(sides, None))
+    ratio = rows_of(own)["20.0 %"]["ratio"]
+    assert ratio.n == 3
+    assert ratio.value == pytest.approx(cost(200, True) / cost(200, False), rel=0.05)
     assert own.figures[0].svg.startswith("<svg")
 
 
 def test_the_sheet_has_a_row_per_sample():
-    (sheet,) = esql.sheets(race("a", rounds=2))
+    (sheet,) = sheets(race("a", rounds=2))
     assert len(sheet.rows) == (2 + 3) * 3 * len(SHARES)
-    assert {row["profiled"] for row in sheet.rows} == {True, False}
+    assert {row["operation_type"] for row in sheet.rows} == {"esql-query", "esql-profiled"}

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_metrics.files import load_answers
-from cluster_metrics.text_values import BLOCKS, FORMS, TextValues, order_of, text_of
+from cluster_metrics.corpus.files import load_answers
+from cluster_metrics.esql.text_values import BLOCKS, FORMS, TextValues, order_of, text_of
 
 corpora = st.builds(
     lambda values, times, **rest: TextValues(documents=values * times, values=values, **rest),
@@ -34,7 +34,7 @@ def test_every_value_is_as_frequent_as_any_other(corpus):
 @pytest.mark.parametrize("form", FORMS)
 def test_answers_are_the_characters_of_the_texts_by_value(tmp_path, form):
     corpus = TextValues(documents=600, values=20, form=form, order="random", seed=3)
-    path = corpus.generate(0, tmp_path, lambda _: None)
+    path = corpus.generate(0, tmp_path)
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     chars = Counter()
     for row in rows:
@@ -47,11 +47,11 @@ def test_answers_are_the_characters_of_the_texts_by_value(tmp_path, form):
 
 def test_a_whole_file_is_kept_and_a_damaged_one_made_anew(tmp_path):
     corpus = TextValues(documents=100, values=10, form="log-line")
-    path = corpus.generate(0, tmp_path, lambda _: None)
+    path = corpus.generate(0, tmp_path)
     whole, written = path.read_bytes(), path.stat().st_mtime_ns
-    assert corpus.generate(0, tmp_path, lambda _: None).stat().st_mtime_ns == written
+    assert corpus.generate(0, tmp_path).stat().st_mtime_ns == written
     path.write_bytes(whole[:-2] + b" \n")
-    assert corpus.generate(0, tmp_path, lambda _: None).read_bytes() == whole
+    assert corpus.generate(0, tmp_path).read_bytes() == whole
 
 
 def gaps(corpus, selected, blocks=3):
@@ -73,5 +73,6 @@ def test_the_documents_of_a_share_lie_as_the_order_says(selected):
 
 def test_test_mode_has_one_document_a_value():
     values = {"text_documents": 10**6, "text_distinct_values": 2000, "text_form": "value", "text_order": "even"}
-    corpus = TextValues.of(values | {"seed": 1}, test_mode=True)
-    assert corpus.sizes() == {"text_documents": 1000, "text_distinct_values": 1000}
+    values["seed"] = 1
+    corpus = TextValues.of(values, test_mode=True)
+    assert corpus.sizes() == values | {"text_documents": 1000, "text_distinct_values": 1000}

@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
 
-from _tools.report import ingest_decomp as explained
 from _tools.report.race import Race, Sample
-from cluster_metrics.ingest_steps import NAIVE, NATIVE, SLICES, STEPS
+from _tools.report.write import sheets
+from cluster_metrics.ingest._report import ingest_decomp as explained
+from cluster_metrics.ingest.challenge import CELL
+from cluster_metrics.ingest.steps import NAIVE, NATIVE, SLICES, STEPS
 
 WALL_S = {NAIVE: 20.0, "keep-alive": 19.0, "orjson": 13.0, "constant-action": 13.0, "filter-path": 11.0}
 WALL_S |= {"bulk-10000": 9.0, "slices": 8.0, "clients-2": 5.0, "clients-4": 5.0, "clients-8": 6.0}
@@ -16,7 +18,7 @@ def race(walls=WALL_S, rounds=20, took_ms=5.0, **parameters):
     for r, slow in enumerate(np.random.default_rng(1).uniform(1, 1.5, rounds)):
         for i, (cell, s) in enumerate(walls.items()):
             wall_ms = s * slow * 100  # of 100,000 rows
-            meta = dict.fromkeys(explained.COLUMNS, 1.0) | {"round": r, "rows": 100_000, "wall_ms": wall_ms}
+            meta = dict.fromkeys((key.name for key in CELL), 1.0) | {"round": r, "rows": 100_000, "wall_ms": wall_ms}
             meta |= {"least_took_ms": took_ms, "client_cpu_ms": wall_ms / 20, "rows_per_second": 1e8 / wall_ms}
             samples.append(Sample("ingest-cell", r * 100 + i, cell, wall_ms, meta))
     return Race({"race-id": "x", "challenge": "ingest-decomp"}, samples, {}, parameters)
@@ -27,7 +29,7 @@ def texts(race):
 
 
 def test_savings_are_formed_within_rounds_against_the_step_before():
-    cells = explained.Cells(race())
+    cells = explained.Clients(race())
     assert {s.name: b for s, b in explained.taken(race(), cells)}["filter-path"] == "constant-action"
     ratio = cells.times_as_fast("keep-alive", "orjson")
     assert (ratio.low, ratio.value, ratio.high) == pytest.approx((19 / 13,) * 3)
@@ -39,7 +41,7 @@ def test_savings_are_formed_within_rounds_against_the_step_before():
 
 def test_alone_each_step_is_held_against_naive():
     alone = race(design="one-at-a-time")
-    assert {base for _, base in explained.taken(alone, explained.Cells(alone))} == {NAIVE}
+    assert {base for _, base in explained.taken(alone, explained.Clients(alone))} == {NAIVE}
 
 
 def test_advice_tells_gains_losses_and_what_makes_no_difference():
@@ -83,6 +85,8 @@ def test_every_step_has_its_bar_and_its_row():
 
 
 def test_the_sheet_has_a_row_per_sample():
-    (sheet,) = explained.sheets(race(rounds=3))
+    (sheet,) = sheets(race(rounds=3))
+    assert sheet.key == "es_profile_ingest_decomp.csv"
     assert len(sheet.rows) == 3 * len(WALL_S)
-    assert set(sheet.columns) <= set(sheet.rows[0])
+    assert {column.key for column in sheet.columns} <= set(sheet.rows[0])
+    assert {row["operation"] for row in sheet.rows} == set(WALL_S)

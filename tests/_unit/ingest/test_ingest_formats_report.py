@@ -1,9 +1,12 @@
 import numpy as np
 import pytest
+from fakes import rows, table
 
-from _tools.report import formats as explained
 from _tools.report.race import Race, Sample
 from _tools.report.stats import Estimate
+from _tools.report.write import sheets
+from cluster_metrics.ingest._report import ingest_formats as explained
+from cluster_metrics.ingest.challenge import CELL
 
 SIZES = (100, 1000, 10000, 50000)
 WALL_S = dict(zip(SIZES, (20.0, 10.0, 8.0, 9.0)))
@@ -22,7 +25,7 @@ def race(factors=None, rounds=20, gc_s=0.0):
         for encoding in BYTES:
             for size in SIZES:
                 wall_ms = 100 * slow * WALL_S[size] * (factors[size] if encoding != "json" else 1)  # of 100,000 rows
-                meta = dict.fromkeys(explained.COLUMNS, 1.0)
+                meta = dict.fromkeys((key.name for key in CELL), 1.0)
                 meta |= {"round": r, "rows": 100_000, "wall_ms": wall_ms, "target_cpu_ms": 2 * wall_ms, "clients": 1}
                 meta |= {"corpus": "metrics", "encoding": encoding, "bulk_size": size, "requests": 100_000 / size}
                 meta |= {"bytes_out": BYTES[encoding] * 1e5, "gc_ms": 100 * slow * gc_s if encoding == "json" else 0.0}
@@ -36,9 +39,7 @@ def race(factors=None, rounds=20, gc_s=0.0):
 
 def claims(**options):
     """What holds, by claim."""
-    (text,) = (s.text for s in explained.sections(race(**options)) if s.title == "Is the blog right?")
-    rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines() if line.startswith("|")]
-    return {row[1]: row[4] for row in rows[2:]}
+    return {claim: row["holds"] for claim, row in rows(explained.sections(race(**options)), "claims").items()}
 
 
 GAIN = "5 % more throughput or better at all bulk sizes"
@@ -95,18 +96,21 @@ def test_ratios_are_formed_within_rounds():
 
 
 def test_encoding_is_told_beside_json_and_beside_what_is_saved():
-    text = {s.title: s.text for s in explained.sections(race())}["What encoding costs"]
-    line = next(line for line in text.splitlines() if line.startswith("| metrics") and "smile-32" in line)
-    assert "1.50 [1.50, 1.50]" in line
-    assert "metrics, 1 client, smile-32: saves" in text
+    sections = explained.sections(race())
+    encoders = {row["encoder"]: row for row in table(sections, "encoders").rows if row["documents"] == "metrics"}
+    ratio = encoders["smile-32"]["ratio"]
+    assert (ratio.low, ratio.value, ratio.high) == pytest.approx((1.5,) * 3)
+    assert "metrics, 1 client, smile-32: saves" in {s.title: s.text for s in sections}["What encoding costs"]
 
 
 def test_a_race_without_another_format_has_nothing_to_explain():
-    assert explained.sections(Race({"race-id": "x"}, [s for s in race().samples if "json" in s.cell], {})) == []
+    whole = race()
+    assert explained.sections(Race(whole.document, [s for s in whole.samples if "json" in s.cell], {})) == []
 
 
 def test_sheets_have_all_samples():
-    cells, encoders = explained.sheets(race(rounds=3))
+    cells, encoders = sheets(race(rounds=3))
+    assert (cells.key, encoders.key) == ("es_profile_ingest_formats.csv", "es_profile_encoders.csv")
     assert (len(cells.rows), len(encoders.rows)) == (24, 6)
-    assert set(cells.columns) <= set(cells.rows[0])
-    assert set(encoders.columns) <= set(encoders.rows[0])
+    for sheet in (cells, encoders):
+        assert {column.key for column in sheet.columns} <= set(sheet.rows[0])

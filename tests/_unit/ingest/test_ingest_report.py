@@ -4,11 +4,14 @@ import csv
 
 import numpy as np
 import pytest
+from fakes import rows
 
 from _tools.race.rally import resolved
-from _tools.report import append, ingest, rates
 from _tools.report.race import Race, Sample
-from _tools.report.write import page_of, write_sheet
+from _tools.report.write import page_of, sheets
+from cluster_metrics.core.experiment import check
+from cluster_metrics.ingest._report import append_no_conflicts_index_only as append
+from cluster_metrics.ingest._report import ingest, rates
 
 RESULTS = {"50_0": 10.0, "90_0": 12.0, "99_0": 60.0, "100_0": 70.0}
 
@@ -67,7 +70,7 @@ def race(params="epochs:2,bulk_indexing_clients:2", samples=None, begin=None):
     metrics = [{"task": "index-append", "service_time": RESULTS, "latency": RESULTS}]
     document = {"race-id": "x", "challenge": "ingest", "results": {"op_metrics": metrics}}
     index = {"docs": 160_000, "segments": 1, "store_bytes": 8_000_000}
-    return Race(document, samples, {}, resolved(params), [], index)
+    return Race(document, samples, {}, check(resolved(params)), [], index)
 
 
 def page(module, of):
@@ -112,10 +115,11 @@ def test_parts_add_up_to_client_time():
 
 
 def test_shares_stand_beside_the_seed():
-    text = page(ingest, race())
-    assert "| 1     |   20.0 |                500 |" in text
-    assert "300 (60.0 %)" in text and "250 (50.0 %)" in text, "client and network of both epochs"
-    assert "37 (47 %)" in text and "34 (42 %)" in text and "6 (11 %)" in text
+    shares = rows(ingest.sections(race()), "shares")
+    assert (shares["1"]["wall_s"], shares["1"]["whole"]) == pytest.approx((20, 500))
+    assert [shares[epoch]["client"] for epoch in ("1", "2")] == ["300 (60.0 %)", "250 (50.0 %)"]
+    seed = shares["seed"]
+    assert [seed[part] for part in ("client", "indexing", "other")] == ["37 (47 %)", "34 (42 %)", "6 (11 %)"]
 
 
 def test_a_coarse_clock_is_told():
@@ -177,8 +181,12 @@ def test_errors_are_counted_by_documents():
 
 def test_sheets_have_all_columns(tmp_path):
     samples = [bulk(1, 0, 0.0, send_ms=9.0, parse_ms=0.1, encode_ms=0.2, bytes_out=9, retries=0), epoch_sample(1)]
-    for sheet in ingest.sheets(race(samples=samples)):
-        write_sheet(sheet, tmp_path)
-        with open(tmp_path / sheet.name) as f:
-            rows = list(csv.DictReader(f))
-        assert len(rows) == 1 and all(rows[0].values()), sheet.name
+    for sheet in sheets(race(samples=samples)):
+        sheet.write_csv(tmp_path)
+        with open(tmp_path / sheet.key) as f:
+            (row,) = csv.DictReader(f)
+        assert all(row.values()), sheet.key
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "es_profile_ingest_epoch.csv",
+        "es_profile_ingest_batches.csv",
+    }

@@ -4,22 +4,15 @@ from types import SimpleNamespace
 
 import pytest
 from esrally import exceptions
+from fakes import values
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_metrics.bulk import BulkCounts
-from cluster_metrics.experiment import _lay_out_epochs
-from cluster_metrics.ingest import IngestPace, slices
-from cluster_metrics.ingest_account import _agree
+from cluster_metrics.ingest.account import _agree
+from cluster_metrics.ingest.load import IngestPace, lay_out_epochs, slices
+from cluster_metrics.wire.bulk import BulkCounts
 
-VALUES = {
-    "rows_per_epoch": 2500,
-    "ingest_percentage": 100,
-    "bulk_indexing_clients": 3,
-    "bulk_runner": "slices",
-    "bulk_size": 100,
-    "paced": False,
-}
+LOAD = {"rows_per_epoch": 2500, "epochs": 2, "bulk_indexing_clients": 3, "bulk_size": 100}
 
 
 @given(st.integers(1, 5000), st.integers(1, 700), st.integers(1, 9))
@@ -51,7 +44,7 @@ def schedule():
 
 
 def test_the_load_and_its_account_are_repeated_for_each_epoch():
-    laid_out = _lay_out_epochs(schedule(), [[1], [2]], VALUES)
+    laid_out = lay_out_epochs(schedule(), values(**LOAD), each=True)
     load = ["index-append", "refresh-after-index"]
     assert [t.name for t in laid_out] == ["create", *load, *load, "force-merge"]
     params = [t.operation.params for t in laid_out[1:5]]
@@ -62,14 +55,15 @@ def test_the_load_and_its_account_are_repeated_for_each_epoch():
 
 
 def test_the_load_of_all_epochs_is_one():
-    laid_out = _lay_out_epochs(schedule(), [[1, 2]], VALUES | {"ingest_percentage": 10})
+    laid_out = lay_out_epochs(schedule(), values(**LOAD, ingest_percentage=10), each=False)
     assert len(laid_out) == 4
+    assert laid_out[1].operation.params["epochs"] == [1, 2]
     assert laid_out[2].operation.params["expected"] == 2 * 300
 
 
 def test_a_paced_load_has_a_spike_after_as_long_a_steady_rate():
     pace = {"docs_per_second": 100.0, "spike_docs_per_second": 1000.0, "spike_seconds": 60.0}
-    operation = SimpleNamespace(params={"pace": pace, "bulk-size": 50})
+    operation = SimpleNamespace(params={"pace": pace, "parameters": values(bulk_size=50)})
     scheduler = IngestPace(SimpleNamespace(operation=operation, clients=2))
     due, now = [], 0.0
     while now < 200:

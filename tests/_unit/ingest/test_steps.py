@@ -1,17 +1,17 @@
 import importlib.util
 import json
 from dataclasses import asdict
-from types import SimpleNamespace
 
 import pytest
+from fakes import track_of, values
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_metrics.corpus import Corpus, generate_epoch
-from cluster_metrics.encoded import generate_encoded
-from cluster_metrics.ingest_cell import INDEX
-from cluster_metrics.ingest_decomp import IngestDecompParams, Rows, encoder
-from cluster_metrics.ingest_steps import DESIGNS, NAIVE, NATIVE, SLICES, STEPS, Client, clients
+from cluster_metrics.corpus.metrics import Metrics
+from cluster_metrics.ingest.cell import INDEX
+from cluster_metrics.ingest.challenge import CHALLENGES
+from cluster_metrics.ingest.ingest_decomp import IngestDecompParams, Rows, encoder
+from cluster_metrics.ingest.steps import DESIGNS, NAIVE, NATIVE, SLICES, STEPS, clients
 
 PACKAGES = ["json", pytest.param("orjson", marks=pytest.mark.skipif(not importlib.util.find_spec("orjson"), reason=""))]
 
@@ -50,19 +50,18 @@ def test_a_body_is_an_action_and_a_row_in_turn(dumps, constant_action, rows):
 
 
 @pytest.fixture
-def corpus(tmp_path):
-    corpus = Corpus(rows_per_epoch=2500)
-    path = generate_epoch(corpus, 1, tmp_path)
-    generate_encoded(corpus, 1, "json", tmp_path)
-    return corpus, str(path)
+def track(tmp_path):
+    corpus = Metrics(rows_per_epoch=2500, epochs=1)
+    indices = {"cluster-metrics": {"mappings": {"dynamic": "strict"}}}
+    return track_of(corpus, root=tmp_path, encodings=["json"], indices=indices)
 
 
 @pytest.mark.parametrize("design", DESIGNS)
-def test_all_cells_send_the_same_rows(corpus, design):
-    _, path = corpus
+def test_all_cells_send_the_same_rows(track, design):
+    path = track.corpora[0].documents[0].document_file
     with open(path) as f:
         rows = [json.loads(f.readline()) for _ in range(2400)]
-    cells = Rows(corpus[0], 1, path, 2400).cells(design)
+    cells = Rows(1, path, 2400).cells(design)
     assert [cells[0].name, cells[-2].name, cells[-1].name] == [NAIVE, SLICES, NATIVE]
     for cell in cells:
         for _ in range(2):  # a cell is run once a round
@@ -73,21 +72,18 @@ def test_all_cells_send_the_same_rows(corpus, design):
             assert [json.loads(line) for line in lines[1::2]] == rows
 
 
-def test_each_round_has_every_cell_in_an_order_of_its_own(corpus):
-    documents = [SimpleNamespace(meta_data={"epoch": 1}, document_file=corpus[1])]
-    track = SimpleNamespace(
-        corpora=[SimpleNamespace(name="cluster-metrics", meta_data=asdict(corpus[0]), documents=documents)],
-        indices=[SimpleNamespace(name="cluster-metrics", body={"mappings": {"dynamic": "strict"}})],
-    )
-    params = {"design": "cumulative", "cell-rows": 10**6, "settings": {}, "seed": 42, "delete-foreign-index": False}
-    source = IngestDecompParams(track, params | {"warmup-iterations": 1}).partition(0, 1)
+def test_each_round_has_every_cell_in_an_order_of_its_own(track):
+    params = {"parameters": values(rows_per_epoch=2500, cell_rows=2000), "warmup-iterations": 1}
+    source = IngestDecompParams(track, params).partition(0, 1)
     rounds = [source.params() for _ in range(3)]
     assert [r["round"] for r in rounds] == [0, 1, 2]
-    assert all(r["rows"] == 2500 for r in rounds)
-    orders = [[cell.name for cell in r["cells"]] for r in rounds]
+    assert all(rows == 2000 and mappings == {"dynamic": "strict"} for r in rounds for _, rows, mappings in r["cells"])
+    orders = [[cell.name for cell, _, _ in r["cells"]] for r in rounds]
     assert len({tuple(sorted(order)) for order in orders}) == 1
     assert len({tuple(order) for order in orders}) == 3
 
 
-def test_the_naive_client_is_that_of_the_seed():
-    assert Client() == Client(False, "json", False, "", False, 1, 1000, {})
+def test_a_cell_has_no_more_rows_than_an_epoch():
+    (derived,) = (record.derived for record in CHALLENGES if record.name == "ingest-decomp")
+    assert derived(values(rows_per_epoch=2500)) == {"cell_rows": 2500}
+    assert derived(values(rows_per_epoch=2500, cell_rows=2000)) == {"cell_rows": 2000}

@@ -1,13 +1,14 @@
 import numpy as np
 import pytest
+from fakes import rows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from _tools.report import decomp
 from _tools.report.race import Race, Sample
 from _tools.report.stats import median
-from _tools.report.text import number, percent, table
-from _tools.report.write import markdown
+from _tools.report.table import Column, Table, Words, share
+from _tools.report.text import number, percent
+from cluster_metrics.query._report.query_decomp import sections
 
 samples = st.lists(st.floats(0.1, 1e6), min_size=1, max_size=40).map(np.array)
 
@@ -45,13 +46,17 @@ def test_percent_of_nothing_is_a_dash():
 
 
 def test_table_is_aligned():
-    lines = table(["a", "bb"], [["x", 1], ["yyy", 22222]]).splitlines()
+    table = Table("t", [Words("a", "a"), Column("b", "bb")], [{"a": "x", "b": 1}, {"a": "yyy", "b": 22222}])
+    lines = table.markdown().splitlines()
     assert len({len(line) for line in lines}) == 1
 
 
 def test_table_puts_numbers_to_the_right_and_words_to_the_left():
-    lines = table(["a", "b", "c", "d"], [["x", "3 sums", "1.5 ms", "no"], ["y", "none at all", "[−1, 2]", "yes"]])
-    assert lines.splitlines()[1] == "|:--|:------------|--------:|----:|"
+    columns = [Words("a", "a"), Words("b", "b"), Column("c", "c", "ms"), share("d", "d"), Column("e", "e")]
+    row = {"a": "x", "b": "3 sums", "c": 1.5, "d": median(np.array([0.5])), "e": False}
+    lines = Table("t", columns, [row]).markdown().splitlines()
+    assert lines[1] == "|:--|:-------|-----:|------------------------:|---:|"
+    assert lines[2] == "| x | 3 sums | 1.50 | 50.0 % [50.0 %, 50.0 %] | no |"
 
 
 def race(costs, rounds=10, drift=0.0):
@@ -70,28 +75,28 @@ def race(costs, rounds=10, drift=0.0):
 COSTS = {"A-serial": 20.0, "B-serial": 120.0, "C_td-serial": 820.0, "D_td-serial": 1000.0}
 
 
-def page(race):
-    return markdown(race, decomp.sections(race))
-
-
-def row(text, start):
-    return next(line for line in text.splitlines() if line.startswith(f"| {start}"))
-
-
 def test_attribution_adds_up_and_shows_the_rest():
-    text = page(race(COSTS))
-    assert "20.0 |" in row(text, "filter, framework") and "2.0 %" in row(text, "filter, framework")
-    assert "100 |" in row(text, "3 sums (B − A)") and "10.0 %" in row(text, "3 sums (B − A)")
-    assert "800 |" in row(text, "3 percentiles, t-digest") and "80.0 %" in row(text, "3 percentiles, t-digest")
-    assert "80.0 |" in row(text, "unexplained") and "8.0 %" in row(text, "unexplained")
+    found = rows(sections(race(COSTS)), "attribution")
+    expected = {
+        "filter, framework, client (A)": (20, 0.02),
+        "3 sums (B − A)": (100, 0.1),
+        "3 percentiles, t-digest (C_td − A)": (800, 0.8),
+        "unexplained (D_td − B − C_td + A)": (80, 0.08),
+    }
+    for name, (ms, part) in expected.items():
+        assert (found[name]["wall_ms"].value, found[name]["share"].value) == pytest.approx((ms, part)), name
+    whole = found["whole: production (D_td)"]
+    assert whole["wall_ms"].value == sum(ms for ms, _ in expected.values()) and whole["share"] == 1
+    assert list(found) == [*expected, "whole: production (D_td)"]
 
 
 def test_a_drift_that_all_cells_share_changes_no_share():
-    assert "[80.0 %, 80.0 %]" in row(page(race(COSTS, drift=0.2)), "3 percentiles, t-digest")
+    found = rows(sections(race(COSTS, drift=0.2)), "attribution")["3 percentiles, t-digest (C_td − A)"]["share"]
+    assert (found.low, found.value, found.high) == pytest.approx((0.8, 0.8, 0.8))
 
 
 def test_sections_without_their_cells_are_left_out():
-    text = page(race({"D_td-serial": 1000.0, "D_td-msearch": 250.0}))
-    assert "## Where the production query's time goes" not in text
-    assert "4.00 ×" in row(text, "by msearch (D_td-msearch)")
-    assert "75.0 %" in row(text[text.index("## Serial against msearch") :], "D_td")
+    found = sections(race({"D_td-serial": 1000.0, "D_td-msearch": 250.0}))
+    assert "Where the production query's time goes" not in [section.title for section in found]
+    assert rows(found, "changes")["by msearch (D_td-msearch)"]["speedup"].value == pytest.approx(4)
+    assert rows(found, "transports")["D_td"]["saved"].value == pytest.approx(0.75)

@@ -2,22 +2,24 @@ import json
 
 import pytest
 
-from _tools.report import frontier as explained
 from _tools.report.race import Race, Sample
-from cluster_metrics import smile
-from cluster_metrics.configurations import BASE, CONFIGURATIONS, LAYOUTS, Configuration, answers_in, requests_of
-from cluster_metrics.corpus import FIELDS, Corpus, generate_epoch
-from cluster_metrics.files import load_answers
-from cluster_metrics.frontier import bulk_bodies, errors_of, rollup_bodies
-from cluster_metrics.queries import VARIANTS, coverage_requests
+from cluster_metrics.corpus.encoded import JSON
+from cluster_metrics.corpus.files import load_answers
+from cluster_metrics.corpus.metrics import FIELDS, Metrics
+from cluster_metrics.query._report import query_frontier as explained
+from cluster_metrics.query.configurations import BASE, CONFIGURATIONS, LAYOUTS, VARIANTS
+from cluster_metrics.query.layouts import bulk_bodies, rollup_body
+from cluster_metrics.query.query_frontier import errors_of
+from cluster_metrics.wire import smile
+from cluster_metrics.wire.questions import Configuration
 
 NODES = ["N001", "N002"]
-CORPUS = Corpus(nodes=2, tasks=3, rows_per_epoch=25, epochs=1)
+CORPUS = Metrics(nodes=2, tasks=3, rows_per_epoch=25, epochs=1)
 
 
 def test_the_base_is_the_production_query_sent_as_production_sends_it():
-    assert requests_of(CONFIGURATIONS[BASE], NODES, 3) == coverage_requests(VARIANTS["D_td"], "serial", NODES, 3)
-    assert requests_of(CONFIGURATIONS["msearch"], NODES, 3) == coverage_requests(VARIANTS["D_td"], "msearch", NODES, 3)
+    for name, transport in ((BASE, "serial"), ("msearch", "msearch")):
+        assert CONFIGURATIONS[name].requests(NODES, 3) == VARIANTS["D_td"].by(transport).requests(NODES, 3)
 
 
 def test_every_layout_is_used_and_every_used_layout_exists():
@@ -26,7 +28,7 @@ def test_every_layout_is_used_and_every_used_layout_exists():
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_no_configuration_uses_the_request_cache(name):
-    for request in requests_of(CONFIGURATIONS[name], NODES, 1):
+    for request in CONFIGURATIONS[name].requests(NODES, 1):
         lines, decode = request.body.splitlines(), json.loads
         if request.content_type == smile.CONTENT_TYPE:
             lines, decode = request.body.split(smile.SEPARATOR)[:-1], smile.decode
@@ -73,13 +75,13 @@ def aggregations(value):
     ],
 )
 def test_answers_are_found_in_every_form(form, responses):
-    found = answers_in(Configuration("x", form=form), NODES, responses)
+    found = Configuration("x", "", form=form).answers(NODES, responses)
     assert {node: found[node]["cpu_sum"]["value"] for node in NODES} == {"N001": 1, "N002": 2}
 
 
 def test_sampled_answers_are_found_within_the_sampler():
     response = {"aggregations": {"sample": aggregations(5)}}
-    found = answers_in(Configuration("x", probability=0.1), NODES, [response, response])
+    found = Configuration("x", "", probability=0.1).answers(NODES, [response, response])
     assert found["N002"]["cpu_sum"]["value"] == 5
 
 
@@ -93,18 +95,18 @@ def test_errors_are_relative_and_apart_for_middle_extremes_and_sums():
 
 
 def test_bulk_bodies_hold_every_row_with_its_action(tmp_path, monkeypatch):
-    monkeypatch.setattr("cluster_metrics.frontier.BULK_ROWS", 10)
-    path = generate_epoch(CORPUS, 1, tmp_path)
-    bodies = list(bulk_bodies(CORPUS, 1, str(path)))
-    assert [body.count(b"\n") for body in bodies] == [20, 20, 10]
-    lines = b"".join(bodies).splitlines(keepends=True)
+    monkeypatch.setattr("cluster_metrics.query.layouts.BULK_ROWS", 10)
+    path = CORPUS.generate(0, tmp_path)
+    bodies = list(bulk_bodies(JSON.row_bytes(1), str(path)))
+    assert [(body.count(b"\n"), rows) for body, rows in bodies] == [(20, 10), (20, 10), (10, 5)]
+    lines = b"".join(body for body, _ in bodies).splitlines(keepends=True)
     assert set(lines[0::2]) == {b'{"index":{}}\n'}
     assert b"".join(lines[1::2]) == path.read_bytes()
 
 
 def test_the_rollup_holds_the_exact_answers(tmp_path):
-    path = generate_epoch(CORPUS, 1, tmp_path)
-    documents = [json.loads(line) for line in rollup_bodies(CORPUS, 1, str(path)).splitlines()[1::2]]
+    path = CORPUS.generate(0, tmp_path)
+    documents = [json.loads(line) for line in rollup_body(CORPUS, 1, str(path)).splitlines()[1::2]]
     expected = load_answers(path)
     assert [d["node"] for d in documents] == list(expected)
     for document in documents:
@@ -113,12 +115,12 @@ def test_the_rollup_holds_the_exact_answers(tmp_path):
 
 
 def test_esql_answers_are_found_by_the_names_of_their_columns():
-    query = json.loads(requests_of(CONFIGURATIONS["esql"], NODES, 3)[0].body)["query"]
+    query = json.loads(CONFIGURATIONS["esql"].requests(NODES, 3)[0].body)["query"]
     assert "WHERE epoch == 3 | STATS cpu_p0 = PERCENTILE(cpu, 0)" in query and query.endswith("BY node | LIMIT 2")
     names = [f"{f}_{what}" for f in FIELDS for what in ("sum", "p0", "p50", "p90", "p100")]
     columns = [{"name": name} for name in ["node", *names]]
     values = [["N002", *range(15)], ["N001", *range(100, 115)]]
-    found = answers_in(CONFIGURATIONS["esql"], NODES, [{"columns": columns, "values": values}])
+    found = CONFIGURATIONS["esql"].answers(NODES, [{"columns": columns, "values": values}])
     assert found["N002"]["mem_sum"] == {"value": 5}
     assert found["N001"]["cpu_pct"] == {"values": {"0": 101, "50": 102, "90": 103, "100": 104}}
 

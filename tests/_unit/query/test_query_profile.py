@@ -1,16 +1,14 @@
 import asyncio
-import contextlib
-import itertools
 import json
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+from fakes import FakeEs, track_of, values
 
-from cluster_metrics.corpus import NAME, Corpus, generate_epoch
-from cluster_metrics.profile import ProfileParams, ProfileRunner, aggregation_kinds
-from cluster_metrics.profile_tree import AGGREGATION_PARTS, PARTS, add_up, times
+from cluster_metrics.corpus.metrics import Metrics
+from cluster_metrics.query.profile_tree import AGGREGATION_PARTS, PARTS, add_up, times
+from cluster_metrics.query.query_profile import OFF, ON, ProfileParams, ProfileRunner, aggregation_kinds
 
 RECORDED = (Path(__file__).parent / "data" / "profile-8.17.2.json").read_bytes()
 """What Elasticsearch 8.17.2 answered to the production query about 100 documents on two shards."""
@@ -78,79 +76,49 @@ def test_profiles_add_up_by_kind_of_aggregation(recorded):
 
 @pytest.fixture
 def source(tmp_path):
-    corpus = Corpus(nodes=2, tasks=2, rows_per_epoch=10, epochs=3)
-    documents = [
-        SimpleNamespace(document_file=str(generate_epoch(corpus, e, tmp_path)), meta_data={"epoch": e})
-        for e in range(1, 4)
-    ]
-    track = SimpleNamespace(corpora=[SimpleNamespace(name=NAME, meta_data=asdict(corpus), documents=documents)])
-    return ProfileParams(track, {"seed": 42, "warmup-iterations": 1})
+    track = track_of(Metrics(nodes=2, tasks=2, rows_per_epoch=10, epochs=3), root=tmp_path)
+    return ProfileParams(track, {"parameters": values(seed=42), "warmup-iterations": 1, "iterations": 12})
 
 
 def test_a_round_asks_the_same_with_the_profiler_and_without(source):
     rounds = [source.params() for _ in range(13)]
     assert [r["round"] for r in rounds] == list(range(13))
     for r in rounds:
-        by_probe = {c["probe"]: c for c in r["coverages"]}
-        assert set(by_probe) == {"on", "off"}
-        on, off = (by_probe[probe]["requests"] for probe in ("on", "off"))
+        by_name = dict(r["coverages"])
+        assert set(by_name) == {ON, OFF} and len(r["coverages"]) == 2
+        on, off = (by_name[name].requests for name in (ON, OFF))
         assert len(on) == len(off) == 2
         for profiled, plain in zip(on, off):
             assert json.loads(profiled.body) == json.loads(plain.body) | {"profile": True}
             assert profiled.path == plain.path and "request_cache=false" in plain.path
-    assert {r["coverages"][0]["probe"] for r in rounds} == {"on", "off"}
-    assert {r["coverages"][0]["epoch"] for r in rounds[1:4]} == {1, 2, 3}
+    firsts = [r["coverages"][0] for r in rounds]
+    assert {name for name, _ in firsts} == {ON, OFF}
+    assert {coverage.epoch for _, coverage in firsts[1:4]} == {1, 2, 3}
 
 
-class FakeEs:
-    """Answers every search with the same response; each request takes one second of a clock of its own."""
-
-    def __init__(self, response):
-        self.response = response
-        self.clock = itertools.count()
-        self.contexts = []
-
-    @contextlib.contextmanager
-    def new_request_context(self):
-        context = SimpleNamespace(request_start=None, request_end=None)
-        self.contexts.append(context)
-        yield context
-        self.contexts.pop()
-
-    def init_request_context(self):
-        return None, None
-
-    def restore_context(self, token):
-        pass
-
-    def return_raw_response(self):
-        pass
-
-    async def perform_request(self, method, path, headers=None, body=None):
-        if method == "GET":
-            return SimpleNamespace(body={"_all": {"primaries": {"segments": {"count": 1}}}})
-        start, end = next(self.clock), next(self.clock)
-        for context in self.contexts:
-            context.request_start = start if context.request_start is None else context.request_start
-            context.request_end = end
-        return SimpleNamespace(body=SimpleNamespace(getvalue=lambda: self.response))
+def target(response):
+    """A target with one segment that answers every search with the same response."""
+    segments = {"_all": {"primaries": {"segments": {"count": 1}}}}
+    return FakeEs(lambda method, path, body: segments if method == "GET" else response)
 
 
 def answer(took, answers, profile):
     """A right response about a node."""
     aggregations = {f"{field}_sum": {"value": a["sum"]} for field, a in answers.items()}
     for field, a in answers.items():
-        values = {f"{float(p)}": exact[0] for p, exact in a["percentiles"].items()}
-        aggregations[f"{field}_pct"] = {"values": values}
-    return json.dumps({"took": took, "aggregations": aggregations, "profile": profile}).encode()
+        percentiles = {f"{float(p)}": exact[0] for p, exact in a["percentiles"].items()}
+        aggregations[f"{field}_pct"] = {"values": percentiles}
+    return {"took": took, "aggregations": aggregations, "profile": profile}
 
 
 def test_a_round_records_both_coverages_and_each_of_their_calls(source, recorded):
     params = source.params()
-    for coverage in params["coverages"]:
-        coverage["answers"] = dict.fromkeys(coverage["answers"], coverage["answers"]["N001"])
-    answers = params["coverages"][0]["answers"]["N001"]
-    result = asyncio.run(ProfileRunner()(FakeEs(answer(7, answers, recorded)), params))
+    answers = params["coverages"][0][1].expected["N001"]
+    params["coverages"] = [
+        (name, replace(coverage, expected=dict.fromkeys(coverage.expected, answers)))
+        for name, coverage in params["coverages"]
+    ]
+    result = asyncio.run(ProfileRunner()(target(answer(7, answers, recorded)), params))
     assert result["success"] and result["error-count"] == 0
     by_operation = {}
     for entry in result["dependent_timing"]:
@@ -171,7 +139,7 @@ def test_a_round_records_both_coverages_and_each_of_their_calls(source, recorded
 
 
 def test_a_wrong_answer_makes_the_coverage_an_error_without_calls(source):
-    result = asyncio.run(ProfileRunner()(FakeEs(RECORDED), source.params()))
+    result = asyncio.run(ProfileRunner()(target(json.loads(RECORDED)), source.params()))
     assert not result["success"] and result["error-count"] == 2
     assert "cpu_sum is" in result["error-description"]
     assert [e["success"] for e in result["dependent_timing"]] == [False, False]

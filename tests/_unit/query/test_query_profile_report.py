@@ -2,12 +2,12 @@ import csv
 from xml.etree import ElementTree
 
 import pytest
+from fakes import rows, table
 
-from _tools.report import profile as report
 from _tools.report.race import Race, Sample
-from _tools.report.write import markdown, write_sheet
-from cluster_metrics.profile import aggregation_kinds
-from cluster_metrics.profile_tree import add_up, times
+from cluster_metrics.query._report import query_profile as report
+from cluster_metrics.query.profile_tree import add_up, times
+from cluster_metrics.query.query_profile import aggregation_kinds
 
 KINDS = aggregation_kinds()
 NODES = 3
@@ -42,50 +42,57 @@ def race(rounds=10, inflation=2.0, drift=0.0):
     return Race({"race-id": "x", "challenge": "query-profile"}, samples, {})
 
 
-def cells(text, start):
-    line = next(line for line in text.splitlines() if line.startswith(f"| {start}"))
-    return [cell.strip() for cell in line.strip("|").split("|")]
+def of(race, key):
+    """The rows of a table of its report by their first column."""
+    return rows(report.sections(race), key)
 
 
-def page(race):
-    return markdown(race, report.sections(race))
+def exactly(value):
+    """Bounds and value of an estimate that all rounds agree on."""
+    return pytest.approx((value, value, value))
+
+
+def bounds(estimate):
+    return estimate.low, estimate.value, estimate.high
 
 
 def test_inflation_is_the_ratio_within_each_round():
-    row = cells(page(race(inflation=1.5, drift=0.1)), "took ms")
-    assert row[1] == "10" and row[4:6] == ["1.50 ×", "[1.50, 1.50]"]
-    assert row[6] == "74.8 / 40.8 = 1.83 ×"
+    row = of(race(inflation=1.5, drift=0.1), "inflation")["took ms"]
+    assert row["n"] == 10 and bounds(row["ratio"]) == exactly(1.5)
+    assert row["reference"] == "74.8 / 40.8 = 1.83 ×"
 
 
 @pytest.mark.parametrize("inflation", [1.0, 2.0])
 def test_phases_are_scaled_to_the_search_without_profiler_and_add_up(inflation):
-    text = page(race(inflation=inflation))
-    expected = {
-        "network and JSON parse": ("2.50", "20.0 %", "–", "5", "11 %"),
-        "filter": ("1.50", "12.0 %", "15.0 %", "7", "17 %"),
-        "collect: 3 percentiles": ("5.25", "42.0 %", "52.5 %", "22", "54 %"),
-        "collect: 3 sums": ("1.75", "14.0 %", "17.5 %", "6", "15 %"),
-        "build and reduce": ("1.50", "12.0 %", "15.0 %", "5", "12 %"),
-        "… of it aggregations building": ("0.200", "1.6 %", "2.0 %", "–", "–"),
-        "… of it other collectors": ("0.500", "4.0 %", "5.0 %", "–", "–"),
-        "… of it unexplained": ("0.800", "6.4 %", "8.0 %", "–", "–"),
-        "whole": ("12.5", "100.0 %", "–", "45.7", "100 %"),
-    }
-    for start, shown in expected.items():
-        row = cells(text, start)
-        assert (row[1], row[3], *row[5:]) == shown, start
+    found = table(report.sections(race(inflation=inflation)), "phases")
+    assert found.cells() == [
+        ["network and JSON parse (wall − took + parse)", *twice("2.50", "20.0 %"), "–", "5", "11 %"],
+        ["filter", *twice("1.50", "12.0 %"), "15.0 %", "7", "17 %"],
+        ["collect: 3 percentiles t-digest", *twice("5.25", "42.0 %"), "52.5 %", "22", "54 %"],
+        ["collect: 3 sums", *twice("1.75", "14.0 %"), "17.5 %", "6", "15 %"],
+        ["build and reduce the rest of took", *twice("1.50", "12.0 %"), "15.0 %", "5", "12 %"],
+        ["… of it aggregations building in the tree", *twice("0.200", "1.6 %"), "2.0 %", "–", "–"],
+        ["… of it other collectors", *twice("0.500", "4.0 %"), "5.0 %", "–", "–"],
+        ["… of it unexplained", *twice("0.800", "6.4 %"), "8.0 %", "–", "–"],
+        ["whole (wall + parse)", *twice("12.5", "100.0 %"), "–", "45.7", "100 %"],
+    ]
+
+
+def twice(*numbers):
+    """Numbers with the interval that they have where all rounds agree."""
+    return [f"{number} [{number}, {number}]" for number in numbers]
 
 
 def test_a_drift_that_both_coverages_share_changes_no_share():
-    row = cells(page(race(drift=0.3)), "collect: 3 percentiles")
-    assert row[4] == "[42.0 %, 42.0 %]"
+    row = of(race(drift=0.3), "phases")["collect: 3 percentiles t-digest"]
+    assert bounds(row["share"]) == exactly(0.42)
 
 
 def test_the_tree_leaves_out_parts_without_time_and_may_exceed_took():
-    text = page(race())
-    assert "| query: score" not in text and "| fetch " not in text
-    assert cells(text, "query: build_scorer")[3] == "4.0 %"
-    assert cells(text, "tree:")[3] == "108.0 %"
+    found = of(race(), "tree")
+    assert "query: score" not in found and "fetch" not in found
+    assert found["query: build_scorer"]["of_took"] == pytest.approx(0.04)
+    assert found["tree: rewrite, query, collectors, building, fetch"]["of_took"] == pytest.approx(1.08)
 
 
 def test_a_tree_that_exceeds_took_leaves_a_negative_rest():
@@ -93,29 +100,32 @@ def test_a_tree_that_exceeds_took_leaves_a_negative_rest():
     for sample in whole.samples:
         if sample.cell == "profile-on-call":
             sample.meta["query_leaves_ms"] += 2.0
-    assert cells(page(whole), "… of it unexplained")[1] == "−0.200"
+    found = table(report.sections(whole), "phases")
+    assert ["… of it unexplained", *twice("−0.200")] in [row[:2] for row in found.cells()]
 
 
 def test_aggregations_are_listed_by_name():
-    row = cells(page(race()), "mem_pct")
-    assert row[1:5] == ["percentiles", "10", "4.00", "[4.00, 4.00]"]
+    found = of(race(), "aggregations")
+    assert list(found) == list(KINDS)
+    row = found["mem_pct"]
+    assert row["kind"] == "percentiles" and row["n"] == 10 and bounds(row["collect"]) == exactly(4)
 
 
 def test_a_pause_that_the_profiler_scaled_up_changes_no_phase():
     whole = race()
-    before = cells(page(whole), "collect: 3 percentiles")
+    before = of(whole, "phases")["collect: 3 percentiles t-digest"]
     for sample in whole.samples:
         if sample.meta.get("asked_node") == "N001" and sample.cell == "profile-on-call":
             sample.meta["cpu_pct_collect_ms"] = 1000.0
         if sample.cell == "profile-on":
             sample.meta["percentiles_collect_ms"] += 1000.0
-    assert cells(page(whole), "collect: 3 percentiles") == before
+    assert of(whole, "phases")["collect: 3 percentiles t-digest"] == before
 
 
 def test_a_round_that_lacks_a_coverage_is_left_out():
     whole = race()
     whole.samples.remove(next(s for s in whole.samples if s.kind == "profiled-coverage"))
-    assert cells(page(whole), "took ms")[1] == "9"
+    assert of(whole, "inflation")["took ms"]["n"] == 9
 
 
 def test_parts_aggregations_and_rounds_are_drawn_and_the_rounds_are_judged():
@@ -140,14 +150,15 @@ def test_no_round_and_no_time_are_no_error():
     whole = race()
     for sample in whole.samples:
         sample.meta["took_ms"] = 0.0
-    assert cells(page(whole), "took ms")[4] == "– ×"
+    found = table(report.sections(whole), "inflation")
+    assert found.cells()[0][:5] == ["took ms", "10", *twice("0", "0"), "– × [–, –]"]
 
 
 def test_sheets_have_a_row_per_call_and_a_row_per_call_and_aggregation(tmp_path):
     for sheet in report.sheets(race(rounds=3)):
-        write_sheet(sheet, tmp_path)
-    rows = {f.name: list(csv.DictReader(f.open())) for f in tmp_path.iterdir()}
-    calls, aggregations = rows["es_profile_query_calls.csv"], rows["es_profile_query_aggs.csv"]
+        sheet.write_csv(tmp_path)
+    files = {f.name: list(csv.DictReader(f.open())) for f in tmp_path.iterdir()}
+    calls, aggregations = files["es_profile_query_calls.csv"], files["es_profile_query_aggs.csv"]
     assert len(calls) == 3 * 2 * NODES and len(aggregations) == 3 * NODES * 6
     on = next(r for r in calls if r["probe"] == "on")
     off = next(r for r in calls if r["probe"] == "off")

@@ -6,7 +6,8 @@ import types
 import pytest
 
 from _tools.race import __main__ as command
-from _tools.race import rally
+from _tools.race import clusters, rally
+from _tools.race.variables import VARIABLES, RaceError
 
 
 @pytest.fixture
@@ -21,12 +22,12 @@ def raced(monkeypatch):
     def wait():
         done.waits += 1
 
-    for name in ("RACES", "RACE_ID", "PARAMS", "TAGS", "TEST_MODE", "CLIENT_OPTIONS", "RALLY_ARGS"):
+    for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(command, "prepare", lambda: None)
-    monkeypatch.setattr(command, "check_target", lambda *args: None)
-    monkeypatch.setattr(command, "target_hosts", lambda launcher: contextlib.nullcontext(("localhost:1", "")))
-    monkeypatch.setattr(command, "metrics_store", lambda launcher: contextlib.nullcontext("store"))
+    monkeypatch.setattr(clusters, "check_target", lambda *args: None)
+    monkeypatch.setattr(clusters, "target_hosts", lambda launcher: contextlib.nullcontext(("localhost:1", "")))
+    monkeypatch.setattr(clusters, "metrics_store", lambda launcher: contextlib.nullcontext("store"))
     monkeypatch.setattr(command, "Launcher", lambda *args: None)
     monkeypatch.setattr(command, "write_noise", lambda ini, ids, file, challenge="": done.noise.append(ids))
     monkeypatch.setattr(rally, "write_configuration", lambda store: None)
@@ -57,6 +58,6 @@ def test_races_of_before_are_not_raced_again(raced, monkeypatch):
 
 def test_two_races_are_too_few(raced, monkeypatch):
     monkeypatch.setenv("RACES", "2")
-    with pytest.raises(rally.RaceError, match=r"RACES is \[2\], noise between races takes 3 or more"):
+    with pytest.raises(RaceError, match=r"RACES is \[2\], noise between races takes 3 or more"):
         command.aa()
     assert raced.ids == []

@@ -3,7 +3,8 @@ from esrally.config import ConfigFile
 
 from _tools.elasticsearch.install import DEFAULT_VERSION
 from _tools.race import rally
-from _tools.race.rally import RaceError, Store, StoreOf
+from _tools.race.rally import Store, StoreOf
+from _tools.race.variables import RaceError
 from _tools.report.race import connect
 
 

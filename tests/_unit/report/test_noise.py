@@ -5,15 +5,16 @@ import math
 
 import numpy as np
 import pytest
+from fakes import values
 from hypothesis import given
 from hypothesis import strategies as st
 from races import COSTS, TARGET, made
+from scipy import stats
 
 from _tools.report import noise
-from _tools.report.cells import matrix
-from _tools.report.decomp import PLAN
+from _tools.report.cells import compared_in
 from _tools.report.race import ReportError
-from _tools.report.stats import log_level, t_quantile
+from _tools.report.stats import log_level
 
 levels = st.lists(st.floats(-1, 1), min_size=3, max_size=9)
 
@@ -25,7 +26,7 @@ def aa(between, count=5, **changes):
 @given(levels, st.floats(0, 0.2))
 def test_noise_between_races_is_what_the_rounds_leave_over(found, error):
     spread = np.var(found, ddof=1) - error**2
-    expected = t_quantile(len(found) - 1) * math.sqrt(2 * max(0, spread))
+    expected = stats.t.ppf(0.975, len(found) - 1) * math.sqrt(2 * max(0, spread))
     assert noise.half_width(found, [error] * len(found)) == pytest.approx(expected, abs=1e-6)
 
 
@@ -47,7 +48,7 @@ def test_two_more_races_lie_within_the_floor_in_about_95_of_100_cases():
 
 
 def test_races_that_differ_more_have_a_higher_floor():
-    quiet, loud = noise.measure(aa(0.0), PLAN), noise.measure(aa(0.05), PLAN)
+    quiet, loud = noise.measure(aa(0.0)), noise.measure(aa(0.05))
     assert set(quiet.cells) == set(COSTS)
     for cell in COSTS:
         assert loud.cells[cell] > 0.2 > 0.05 > quiet.cells[cell]
@@ -56,15 +57,15 @@ def test_races_that_differ_more_have_a_higher_floor():
 
 def test_what_the_rounds_explain_is_subtracted_from_the_geometric_mean_too():
     races = aa(0.05, spread=0.3)
-    levels = [log_level(matrix(PLAN.cells(race), sorted(COSTS), PLAN.judged)) for race in races]
-    assert 0 < noise.measure(races, PLAN).all_cells < 0.97 * noise.half_width(levels, [0.0] * len(levels))
+    levels = [log_level(compared_in(race).matrix("wall_ms", sorted(COSTS))) for race in races]
+    assert 0 < noise.measure(races).all_cells < 0.97 * noise.half_width(levels, [0.0] * len(levels))
 
 
 def test_a_floor_is_kept_and_found_by_configuration(tmp_path):
     file = tmp_path / "deep" / "noise.json"
     assert noise.read(file) == []
-    old, new = noise.measure(aa(0.05), PLAN), noise.measure(aa(0.01), PLAN)
-    other = noise.measure(aa(0.02, parameters={"nodes": 10}), PLAN)
+    old, new = noise.measure(aa(0.05)), noise.measure(aa(0.01))
+    other = noise.measure(aa(0.02, parameters={"nodes": 10}))
     for floor in (old, other, new):
         noise.keep(floor, file)
     assert noise.read(file) == [other, new]
@@ -76,8 +77,24 @@ def test_a_floor_is_kept_and_found_by_configuration(tmp_path):
     assert stored["host"]["name"] and stored["races"] == [f"aa-{i}" for i in range(5)]
 
 
+@pytest.mark.parametrize(
+    "changes, fits",
+    [
+        ({"rounds": 99}, True),
+        ({"esql_rounds": 99}, True),
+        ({"ingest_rounds": 99}, True),
+        ({"bulk_size": 99}, False),
+        ({"rounds": 99, "bulk_size": 99}, False),
+    ],
+)
+def test_a_floor_fits_whatever_only_selects(changes, fits):
+    floor = noise.measure(aa(0.01, parameters=values()))
+    other = made("x", parameters=values(**changes))
+    assert noise.fitting([floor], other) == (floor if fits else None)
+
+
 def test_the_floor_of_the_geometric_mean_is_of_its_cells_alone():
-    floor = noise.measure(aa(0.01), PLAN)
+    floor = noise.measure(aa(0.01))
     assert floor.of(sorted(COSTS)) == floor.all_cells
     assert floor.of(["A-serial"]) is None
 
@@ -100,13 +117,13 @@ def test_a_file_that_is_no_noise_is_said_to_be_none(tmp_path):
 )
 def test_races_that_make_no_floor(races, message):
     with pytest.raises(ReportError, match=message):
-        noise.measure(races, PLAN)
+        noise.measure(races)
 
 
 def test_the_section_counts_the_pairs_called_different():
     races = aa(0.05)
-    floor = noise.measure(races, PLAN)
-    [section] = noise.sections(races, floor, PLAN)
-    row = next(line for line in section.text.splitlines() if line.startswith("| D_td-serial"))
-    without, with_floor = (cell.strip() for cell in row.split("|")[-3:-1])
-    assert int(without.split(" of ")[0]) >= 6 and with_floor == "0 of 10"
+    [section] = noise.sections(races, noise.measure(races))
+    [table] = section.tables
+    row = next(row for row in table.rows if row["cell"] == "D_td-serial")
+    assert int(row["different"].removesuffix(" of 10")) >= 6
+    assert row["different_floored"] == "0 of 10"

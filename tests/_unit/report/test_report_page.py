@@ -9,13 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from _tools.report import decomp, limits, plots, scatter, svg, timelines, write
+from _tools.report import limits, plots, scatter, svg, timelines, write
+from _tools.report.cells import cells_of
 from _tools.report.page import html
 from _tools.report.race import Race, Sample
 from _tools.report.runs import by_round, timeline
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate
+from _tools.report.table import Column, Table, Words
 from _tools.report.write import record_of
+from cluster_metrics.query._report import query_decomp as decomp
 
 XHTML, SVG = "{http://www.w3.org/1999/xhtml}", "{http://www.w3.org/2000/svg}"
 MS = {"A": 20.0, "B": 120.0, "C_td": 820.0, "C_hdr": 300.0, "D_td": 900.0, "D_hdr": 400.0}
@@ -50,7 +53,9 @@ DRAWINGS = {
     "stack": lambda: plots.stack([plots.Part("a<b", 90, 0.9), plots.Part("rest", 10, 0.1)], plots.Part("all", 100, 1)),
     "timeline": lambda: timelines.timeline(*timeline(race().samples, ["serial", "msearch"], list(MS)), "wall ms"),
     "ratios": lambda: plots.cells({"A": {"side:baseline (5 races)": estimate(1), "b": estimate(2)}}, "ratio", 1.0),
-    "rounds": lambda: timelines.timeline(*by_round(decomp.PLAN.cells(race()), "wall_ms"), "wall ms"),
+    "rounds": lambda: timelines.timeline(
+        *by_round(cells_of(race(), "coverage"), {"A-serial": "A", "B-serial": "B<"}, "wall_ms"), "wall ms"
+    ),
     "frontier": lambda: scatter.frontier(FRONT, "wall ms", 0.01),
     "bars": lambda: timelines.bars([timelines.Bar("a<b", 0, 0.001, False), timelines.Bar("c", 9, 70, True)], "s"),
 }
@@ -166,7 +171,8 @@ HOSTILE = '<script src="http://x/a.js"></script> ![i](http://x/i.png) [l](http:/
 
 def whole_page():
     figures = [Figure(DRAWINGS["cells"](), "A <caption>."), Figure(DRAWINGS["cells"](), "Again.")]
-    sections = [*decomp.sections(race()), Section("T <& x", f"{HOSTILE}\n\n| a | b |\n|:--|--:|\n| 1 | 2 |\n", figures)]
+    table = Table("t", [Words("word", HOSTILE), Column("figure", "b")], [{"word": HOSTILE, "figure": 2}])
+    sections = [*decomp.sections(race()), Section("T <& x", [HOSTILE, table, *figures])]
     return html("Race <x> & y", [f"tags: note={HOSTILE}"], sections, "Race <x>; Elasticsearch")
 
 
@@ -196,7 +202,15 @@ def test_what_users_typed_is_text():
     root = ElementTree.fromstring(whole_page())
     assert root.find(f".//{XHTML}h1").text == "Race <x> & y"
     assert "T <& x" in [e.text for e in root.iter(f"{XHTML}h2")]
-    assert '<script src="http://x/a.js"></script>' in "".join(root.find(f".//{XHTML}li").itertext())
+    last = list(root.iter(f"{XHTML}section"))[-1]
+    for shown in (root.find(f".//{XHTML}li"), *(last.find(f".//{XHTML}{tag}") for tag in ("p", "th", "td"))):
+        assert '<script src="http://x/a.js"></script>' in "".join(shown.itertext())
+
+
+def test_words_of_a_table_stand_apart_from_its_figures():
+    last = list(ElementTree.fromstring(whole_page()).iter(f"{XHTML}section"))[-1]
+    for tag in ("th", "td"):
+        assert [e.get("class") for e in last.iter(f"{XHTML}{tag}")] == ["words", "figures"]
 
 
 def test_every_figure_has_a_caption_that_names_its_source():
@@ -249,13 +263,17 @@ def test_limits_of_another_race_differ():
 
 def test_record_holds_all_samples_and_no_credentials():
     found = race(number_of_shards=1)
-    record = json.loads(json.dumps(record_of(found)))
+    sections = decomp.sections(found)
+    record = json.loads(json.dumps(record_of(found, sections), allow_nan=False))
     assert len(record["samples"]) == len(found.samples)
     assert record["samples"][0] == {"kind": "query-cell", "at": 0, "cell": "A-serial", "value": 20.0} | {
         "meta": found.samples[0].meta
     }
     assert record["parameters"] == {"number_of_shards": 1}
     assert record["document"] == {"race-id": "x", "challenge": "query-decomp"}
+    assert [section["title"] for section in record["sections"]] == [section.title for section in sections]
+    (variants,) = record["sections"][0]["tables"]
+    assert [(row["variant"], row["took_ms"]["value"]) for row in variants["rows"]] == list(MS.items())
 
 
 @pytest.mark.parametrize(

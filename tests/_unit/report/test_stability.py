@@ -2,12 +2,20 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from races import made
 
 from _tools.report import stability
-from _tools.report.decomp import PLAN
 from _tools.report.race import Race, Sample
+from _tools.report.stats import ENOUGH
+from cluster_metrics.esql.esql_stored_fields import QUERY
+from cluster_metrics.query._report.query_decomp import WHOLE, drift_check
+
+
+def told(race, **options):
+    (section,) = stability.sections(race, **options)
+    return section.text
 
 
 def spoiled(**meta):
@@ -15,7 +23,7 @@ def spoiled(**meta):
     race = made("x", spread=0.01, seed=7)
     for sample in race.samples:
         sample.meta.update({key: change(sample.meta) for key, change in meta.items() if "wall_ms" in sample.meta})
-    return stability.text(race, PLAN)
+    return told(race)
 
 
 def test_a_quiet_race_has_no_warnings():
@@ -43,10 +51,15 @@ def test_a_client_that_waits_is_no_bottleneck():
 
 
 def test_few_rounds_are_warned_of():
-    assert "- **Warning:** 5 rounds are too few for a verdict; race with rounds:20" in stability.text(
-        made("x", rounds=5), PLAN
-    )
-    assert stability.text(made("x", rounds=0), PLAN) == ""
+    assert "- **Warning:** 5 rounds are too few for a verdict; race with rounds:20" in told(made("x", rounds=5))
+    assert stability.sections(made("x", rounds=0)) == []
+
+
+def test_a_check_of_the_challenge_is_a_warning_if_it_says_so():
+    quiet = made("x", spread=0.01, seed=7)
+    assert "- **Warning:** it drifts\n" in told(quiet, check=("it drifts", True))
+    passed = told(quiet, check=("it stays", False))
+    assert passed.startswith("- No warnings.") and "- it stays\n" in passed
 
 
 @pytest.mark.parametrize(
@@ -55,34 +68,50 @@ def test_few_rounds_are_warned_of():
 def test_drift_check_of_first_against_last_pass(last, drifted, said):
     samples = []
     for number, wall in ((1, 100.0), (2, 500.0), (3, 100.0 * last)):
-        sample = Sample("query-cell", 0, PLAN.base, wall, {"pass": number, "wall_ms": wall})
+        sample = Sample("query-cell", 0, WHOLE, wall, {"pass": number, "wall_ms": wall})
         samples += [sample, sample]
-    found, over = stability.drift_check(Race({}, samples, {}), PLAN.base)
+    found, over = drift_check(Race({}, samples, {}))
     assert over is drifted and said in found and "seed 000 had 2.1 %" in found
 
 
 def test_one_pass_has_no_drift_check():
-    sample = Sample("query-cell", 0, PLAN.base, 1.0, {"pass": 1, "wall_ms": 1.0})
-    assert stability.drift_check(Race({}, [sample], {}), PLAN.base) == ("", False)
+    sample = Sample("query-cell", 0, WHOLE, 1.0, {"pass": 1, "wall_ms": 1.0})
+    assert drift_check(Race({}, [sample], {})) == ("", False)
 
 
 def test_more_rounds_are_the_advice_against_noise_but_not_against_a_drift():
-    noisy = stability.text(made("x", spread=0.1, seed=3), PLAN)
+    noisy = told(made("x", spread=0.1, seed=3))
     assert "race longer: rounds:" in noisy and "(the rounds' CV is 1" in noisy and "- no drift: " in noisy
-    by_parameter = stability.text(made("x", spread=0.1, seed=3), replace(PLAN, rounds="ingest_rounds"))
-    assert "race longer: ingest_rounds:" in by_parameter
     drifting = spoiled(wall_ms=lambda m: m["wall_ms"] * 0.9 ** m["round"])
     assert "noisy:" in drifting and "rounds:" not in drifting
     assert "the cells together change by −8" in drifting
 
 
+def test_the_advice_names_the_parameter_of_the_challenge():
+    race = made("x", spread=0.1, seed=3, costs={"100%": 20.0}, document={"challenge": "esql-stored-fields"})
+    samples = [replace(sample, kind=QUERY) for sample in race.of("coverage")]
+    assert "race longer: esql_rounds:" in told(replace(race, samples=samples))
+
+
 @pytest.mark.parametrize("spread, rounds", [(0.05, 20), (0.1, 80), (0.15, 180)])
 def test_rounds_needed_grow_with_the_square_of_the_spread(spread, rounds):
-    assert stability.rounds_needed(spread) in (rounds, rounds + 1)
+    assert stability.rounds_needed(spread, ENOUGH) in (rounds, rounds + 1)
 
 
 def test_more_rounds_bear_more_noise():
-    short, long = (stability.text(made("x", spread=0.06, rounds=n, seed=1), PLAN) for n in (20, 80))
+    short, long = (told(made("x", spread=0.06, rounds=n, seed=1)) for n in (20, 80))
     assert "noisy:" in short and "noisy:" not in long
-    hopeless = stability.text(made("x", spread=0.5, seed=3), PLAN)
+    hopeless = told(made("x", spread=0.5, seed=3))
     assert "rounds:" not in hopeless and "race each side 5 times under a tag of its own" in hopeless
+
+
+def test_what_a_round_shares_leaves_the_ratios_steady():
+    race = made("x", spread=0.01)
+    for sample in race.of("coverage"):
+        sample.meta["wall_ms"] *= 1 + sample.meta["round"] % 3
+    (table,) = stability.sections(race)[0].tables
+    spread = {row["cell"]: row for row in table.rows}
+    assert min(row["cv"] for row in spread.values()) > 0.3
+    assert "cv_ratio" not in spread[WHOLE]
+    assert max(row["cv_ratio"] for name, row in spread.items() if name != WHOLE) < 0.03
+    assert spread["A-serial"]["median"] == np.median([s.meta["wall_ms"] for s in race.of("coverage")[::3]])

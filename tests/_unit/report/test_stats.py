@@ -120,7 +120,9 @@ def test_drift_reversed_is_the_drift_backwards(order, factor):
 
 
 def test_equal_samples_share_their_rank():
-    assert list(stats._ranks(np.array([5.0, 1.0, 5.0, 9.0, 5.0]))) == [3, 1, 3, 5, 3]
+    # of the 20 ways to part six rounds into three of each, two are as far apart as these
+    assert stats.drift(np.array([1.0, 1, 1, 2, 2, 2])).p == pytest.approx(2 / 20)
+    assert stats.drift(np.array([1.0, 2, 3, 4, 5, 6])).p == pytest.approx(2 / 720)
 
 
 def test_drift_is_found_and_sized():
@@ -137,10 +139,14 @@ def test_drift_is_reported_for_about_one_steady_race_of_20():
 
 
 @pytest.mark.parametrize(
-    "freedom, value", [(1, 12.706), (3, 3.182), (4, 2.776), (9, 2.262), (30, 2.042), (10**6, 1.960)]
+    "freedom, quantile", [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (30, 2.042), (10**5, 1.960)]
 )
-def test_t_quantiles_are_those_of_the_tables(freedom, value):
-    assert stats.t_quantile(freedom) == pytest.approx(value, rel=0.002)
+def test_the_interval_of_races_is_as_wide_as_the_tables_of_student_have_it(freedom, quantile):
+    several = np.arange(freedom + 1.0) / (freedom + 1)
+    found = race_ratio([0.0], several)
+    error = np.sqrt(np.var(several, ddof=1) * (1 + 1 / len(several)))
+    assert np.log(found.high / found.value) == pytest.approx(quantile * error, rel=5e-4)
+    assert np.log(found.value / found.low) == pytest.approx(quantile * error, rel=5e-4)
 
 
 @pytest.mark.parametrize("sizes", [(3, 3), (1, 3), (5, 5), (2, 6)])

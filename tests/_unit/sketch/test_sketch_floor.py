@@ -3,20 +3,19 @@
 import asyncio
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from esrally import exceptions
+from fakes import rows, track_of, values
 
-from _tools.report import sketch as explained
 from _tools.report.race import Race, Sample
 from _tools.report.stats import median
-from _tools.report.write import markdown
-from cluster_metrics.corpus import NAME, Corpus, generate_epoch
-from cluster_metrics.encoded import generate_encoded
-from cluster_metrics.files import load_answers
-from cluster_metrics.sketch import (
+from cluster_metrics.corpus.files import load_answers
+from cluster_metrics.corpus.metrics import NAME, Metrics
+from cluster_metrics.sketch._report import sketch_floor as explained
+from cluster_metrics.sketch.sketch_floor import (
+    INGESTED,
     INGESTS,
     FloorIngestParams,
     FloorQuestionsParams,
@@ -27,23 +26,17 @@ from cluster_metrics.sketch import (
     encode,
 )
 
-CORPUS = Corpus(nodes=2, tasks=3, rows_per_epoch=25, epochs=2)
+CORPUS = Metrics(nodes=2, tasks=3, rows_per_epoch=25, epochs=2)
 
 
 @pytest.fixture(scope="module")
 def track(tmp_path_factory):
     root = tmp_path_factory.mktemp("corpus")
-    documents = []
-    for epoch in (1, 2):
-        path = generate_epoch(CORPUS, epoch, root)
-        generate_encoded(CORPUS, epoch, "json", root)
-        documents.append(SimpleNamespace(meta_data={"epoch": epoch}, document_file=str(path)))
-    corpus = SimpleNamespace(name=NAME, meta_data=vars(CORPUS), documents=documents)
-    return SimpleNamespace(corpora=[corpus], indices=[SimpleNamespace(name=NAME, body={"mappings": {}})])
+    return track_of(CORPUS, root=root, encodings=["json"], indices={NAME: {"mappings": {}}})
 
 
 def rounds_of(track, rounds, warmup=2):
-    params = {"seed": 1, "bulk-size": 4, "iterations": rounds, "warmup-iterations": warmup}
+    params = {"parameters": values(seed=1, bulk_size=4), "iterations": rounds, "warmup-iterations": warmup}
     source = FloorIngestParams(track, params)
     return [source.params() for _ in range(warmup + rounds)]
 
@@ -52,8 +45,8 @@ def rounds_of(track, rounds, warmup=2):
 def test_all_rounds_together_hand_in_the_corpus_once(track, rounds):
     counted = [r for r in rounds_of(track, rounds) if r["round"] > 0]
     for epoch in (1, 2):
-        rows = [i for r in counted for s in r["slices"] if s.epoch == epoch for i in range(s.first, s.first + s.count)]
-        assert rows == list(range(25))
+        slices = [s for r in counted for s in r["slices"] if s.epoch == epoch]
+        assert [i for s in slices for i in range(s.first, s.first + s.count)] == list(range(25))
     assert [r["last"] for r in counted] == [False] * (rounds - 1) + [True]
 
 
@@ -79,12 +72,12 @@ def test_every_way_hands_in_the_same_rows(track, name):
             body = held if ingest.encoded else encode(ingest, held)
             if ingest.columnar:
                 columns = json.loads(body)
-                rows = [dict(zip(columns, row)) for row in zip(*columns.values(), strict=True)]
+                found = [dict(zip(columns, row)) for row in zip(*columns.values(), strict=True)]
             else:
-                actions, rows = body.splitlines()[0::2], [json.loads(line) for line in body.splitlines()[1::2]]
+                actions, found = body.splitlines()[0::2], [json.loads(line) for line in body.splitlines()[1::2]]
                 assert {json.loads(a)["index"] == {} for a in actions} == {True}
-            assert len(rows) == count <= (ingest.batch or 4)
-            lines += rows
+            assert len(found) == count <= (ingest.batch or 4)
+            lines += found
     paths = [Path(d.document_file) for d in track.corpora[0].documents]
     corpus = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
     assert sorted(map(json.dumps, lines)) == sorted(map(json.dumps, corpus))
@@ -103,9 +96,9 @@ def test_the_steps_differ_in_one_thing_each():
 
 
 def test_naive_bodies_are_dumped_row_by_row():
-    rows = [{"epoch": 1, "cpu": 0.5}, {"epoch": 1, "cpu": 1.5}]
+    held = [{"epoch": 1, "cpu": 0.5}, {"epoch": 1, "cpu": 1.5}]
     assert (
-        encode(Ingest(""), rows)
+        encode(Ingest(""), held)
         == b'{"index": {}}\n{"epoch": 1, "cpu": 0.5}\n{"index": {}}\n{"epoch": 1, "cpu": 1.5}\n'
     )
     assert encode(Ingest("", columnar=True), {"cpu": [0.5, 1.5]}) == b'{"cpu": [0.5, 1.5]}'
@@ -142,11 +135,11 @@ def test_right_answers_pass_and_each_wrong_one_is_named(track):
 
 
 def test_questions_ask_both_about_the_same_epoch(track):
-    source = FloorQuestionsParams(track, {"seed": 1, "sketch-server": "x:1", "warmup-iterations": 0})
+    source = FloorQuestionsParams(track, {"parameters": values(seed=1), "warmup-iterations": 0})
     for _ in range(4):
         params = source.params()
         assert {name for name, _ in params["asks"]} == set(explained.QUESTIONS)
-        assert {c["epoch"] for _, c in params["asks"] if c} == {params["epoch"]}
+        assert {coverage.epoch for _, coverage in params["asks"] if coverage} == {params["epoch"]}
 
 
 def test_without_a_server_the_race_ends_with_one_line():
@@ -181,39 +174,47 @@ def race(rounds=20, spread=0.05):
             meta |= {"encode_ms": ms / 20, "send_ms": ms / 4, "parse_ms": ms / 20, "client_cpu_ms": ms / 4}
             if INGESTS[name].elasticsearch:
                 meta |= {"took_ms": 20.0 * slow, "index_ms": 15.0 * slow, "settle_ms": 1.0}
-            samples.append(Sample("ingested-rows", r, name, ms, meta))
+            samples.append(Sample(INGESTED, r, name, ms, meta))
         for name, ms in (("D_td-serial", 300.0), ("D_td-msearch", 150.0), ("sketch-serial", 30.0), ("sketch-all", 1.0)):
             samples.append(Sample("coverage", r, name, ms, {"round": r, "wall_ms": ms, "max_percentile_error": 0.01}))
     return Race({"race-id": "x", "challenge": "sketch-floor"}, samples, {})
 
 
 def test_the_steps_add_up_to_the_whole():
-    steps = {key: values for _, key, values in explained.steps(explained.PLAN.cells(race())) if key}
-    assert sum(steps[key] for key in ("floor", "wire", "response", "work")) == pytest.approx(steps["whole"])
-    exact = explained.steps(explained.PLAN.cells(race(spread=0)))
-    assert {key: median(values).value for _, key, values in exact if key} == pytest.approx(
-        {"floor": 10, "wire": 18, "response": 10, "work": 38, "whole": 76}
-    )
-    indexing, rest, unexplained = (values[0] for text, _, values in exact[6:9])
-    assert (indexing, rest, unexplained) == pytest.approx((30, 10, -2))
+    *steps, whole = explained.steps(explained.Ways(race().of(INGESTED)))
+    assert sum(step.ms for step in steps if not step.part_of) == pytest.approx(whole.ms)
+    exact = explained.steps(explained.Ways(race(spread=0).of(INGESTED)))
+    found = {step.name: median(step.ms).value for step in exact}
+    known = {"the sketch server": 10, "wire format": 18, "response": 10, "per-document work": 38}
+    known["whole: Elasticsearch"] = 76
+    of_work = {"indexing": 30, "the rest of took": 10, "unexplained": -2}
+    assert {name: found[name] for name in known | of_work} == pytest.approx(known | of_work)
+    assert [step.name for step in exact if not step.part_of] == list(known)
+
+
+def test_the_figure_draws_either_a_step_or_its_parts():
+    *steps, whole = explained.steps(explained.Ways(race().of(INGESTED)))
+    assert sum(step.ms for step in steps if step.drawn) == pytest.approx(whole.ms)
 
 
 def test_the_report_shows_the_gap_its_steps_and_the_question():
-    text = markdown(race(spread=0), explained.sections(race(spread=0)))
+    sections = explained.sections(race(spread=0))
+    (text,) = (s.text for s in sections if s.title == "From the floor to Elasticsearch")
     assert "66.0 ms [66.0, 66.0] more than the sketch server, 7.60 times as long [7.60, 7.60]" in text
-    for line in (
-        "| per-document work (elasticsearch-filtered − sketch-rows) ",
-        "| elasticsearch-best / sketch-best ",
-        "| response, on the sketch server from rows ",
-        "| sketch server, a request per node ",
-    ):
-        assert line in text
+    work = rows(sections, "gap")["per-document work (elasticsearch-filtered − sketch-rows)"]
+    assert (work["ms"].value, work["share"].value) == pytest.approx((38, 38 / 66))
     assert "57.6 %" in text
-    assert "10.0 ×" in text
+    elsewhere = rows(sections, "elsewhere")
+    assert elsewhere["response, on the sketch server from rows"]["ms"].value == pytest.approx(6)
+    best = {row["source"]: row["ratio"].value for row in rows(sections, "best").values()}
+    assert best["elasticsearch-best / sketch-best"] == pytest.approx(4)
+    asked = {row["what"]: row["speedup"].value for row in rows(sections, "questions").values()}
+    assert asked["sketch server, a request per node"] == pytest.approx(10)
 
 
 def test_a_race_without_a_whole_round_has_no_gap():
     whole = race(rounds=2)
     few = Race(whole.document, [s for s in whole.samples if s.cell != "sketch-rows"], {})
-    assert "From the floor to Elasticsearch" not in markdown(few, explained.sections(few))
+    titles = [section.title for section in explained.sections(few)]
+    assert "From the floor to Elasticsearch" not in titles and "The production question" in titles
     assert explained.sections(Race(whole.document, [], {})) == []

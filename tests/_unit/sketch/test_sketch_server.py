@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from _tools.sketch_server.server import TABLES, application
 from _tools.sketch_server.sketches import COLUMNS, RANK_ERROR, BadInput, Table
-from cluster_metrics.answers import percentile_bounds
-from cluster_metrics.corpus import FIELDS, Corpus, generate_epoch
-from cluster_metrics.files import load_answers
+from cluster_metrics.corpus.answers import percentile_bounds
+from cluster_metrics.corpus.files import load_answers
+from cluster_metrics.corpus.metrics import FIELDS, Metrics
 
 NODES = ["N001", "N002"]
 ROWS = [
@@ -229,8 +229,8 @@ def test_rows_are_grouped_by_epoch_and_node(rows):
 @pytest.fixture(scope="module")
 def corpus_table(tmp_path_factory):
     """A corpus in a table, by batches of 1,000 rows, with its values by node and field."""
-    corpus = Corpus(nodes=30, tasks=200, rows_per_epoch=300_000, epochs=1)
-    path = generate_epoch(corpus, 1, tmp_path_factory.mktemp("corpus"))
+    corpus = Metrics(nodes=30, tasks=200, rows_per_epoch=300_000, epochs=1)
+    path = corpus.generate(0, tmp_path_factory.mktemp("corpus"))
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     table = Table(corpus.node_names())
     for start in range(0, len(rows), 1000):

@@ -1,6 +1,6 @@
 from collections import Counter
 
-from cluster_metrics.bulk import BulkCounts, _failures, _refusal
+from cluster_metrics.wire.bulk import BulkCounts, _failures, _refusal
 
 REJECTED = {"type": "es_rejected_execution_exception", "reason": "queue is full"}
 UNPARSED = {"type": "document_parsing_exception", "reason": "x" * 1000}

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from cluster_metrics.queries import TRANSPORTS, VARIANTS, body, coverage_requests
+from cluster_metrics.query.configurations import VARIANTS, cells
+from cluster_metrics.wire.questions import TRANSPORTS
 
 # section 1 of the report that this track came from, to the letter
 PRODUCTION = """
@@ -22,11 +23,13 @@ PRODUCTION = """
 
 
 def test_d_td_is_the_production_query():
-    assert json.dumps(body(VARIANTS["D_td"], "N007", 3)) == json.dumps(json.loads(PRODUCTION))
+    (body,) = VARIANTS["D_td"].bodies(["N007"], 3)
+    assert json.dumps(body) == json.dumps(json.loads(PRODUCTION))
 
 
 def test_variants_are_the_production_query_and_its_parts():
-    names = {name: set(body(variant, "N001", 1).get("aggs", {})) for name, variant in VARIANTS.items()}
+    bodies = {name: variant.bodies(["N001"], 1)[0] for name, variant in VARIANTS.items()}
+    names = {name: set(body.get("aggs", {})) for name, body in bodies.items()}
     sums, percentiles = {"cpu_sum", "mem_sum", "net_sum"}, {"cpu_pct", "mem_pct", "net_pct"}
     assert names == {
         "A": set(),
@@ -37,14 +40,15 @@ def test_variants_are_the_production_query_and_its_parts():
         "D_hdr": sums | percentiles,
     }
     for name in ("C_hdr", "D_hdr"):
-        hdr = body(VARIANTS[name], "N001", 1)["aggs"]["cpu_pct"]["percentiles"]["hdr"]
+        hdr = bodies[name]["aggs"]["cpu_pct"]["percentiles"]["hdr"]
         assert hdr == {"number_of_significant_value_digits": 3}
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_coverage_asks_each_node_once_and_never_the_cache(transport):
     nodes = ["N001", "N002", "N003"]
-    requests = coverage_requests(VARIANTS["D_td"], transport, nodes, 2, 5 if transport == "msearch" else 0)
+    (cell,) = cells(["D_td"], [transport], parallel=5)
+    requests = cell.requests(nodes, 2)
     if transport == "serial":
         assert all("request_cache=false" in r.path for r in requests)
         bodies = [json.loads(r.body) for r in requests]
@@ -55,4 +59,4 @@ def test_a_coverage_asks_each_node_once_and_never_the_cache(transport):
         lines = [json.loads(line) for line in request.body.splitlines()]
         assert all(header["request_cache"] is False for header in lines[0::2])
         bodies = lines[1::2]
-    assert bodies == [body(VARIANTS["D_td"], node, 2) for node in nodes]
+    assert bodies == [VARIANTS["D_td"].bodies([node], 2)[0] for node in nodes]

@@ -11,11 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from _tools.elasticsearch.install import ECJ, JRE_HOME, compile_java, fetch
-from cluster_metrics import smile
-from cluster_metrics.smile import SmileError, decode, encode
+from _tools.race.rally import DOWNLOADS
+from cluster_metrics.wire import smile
+from cluster_metrics.wire.smile import SmileError, decode, encode
 
 HERE = Path(__file__).parent
-DOWNLOADS = HERE.parents[1] / "_work" / "downloads"
 JARS = (
     "com.fasterxml.jackson.core:jackson-core:2.17.2",
     "com.fasterxml.jackson.dataformat:jackson-dataformat-smile:2.17.2",
