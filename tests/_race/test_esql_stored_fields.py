@@ -5,12 +5,12 @@ import json
 
 import pytest
 import requests
-from conftest import ROOT, WORK, make
-
 from cluster_metrics.configurations import CONFIGURATIONS, answers_in, requests_of
-from cluster_metrics.corpus import NAME, Corpus, generate_epoch
 from cluster_metrics.files import load_answers
 from cluster_metrics.frontier import bulk_bodies, errors_of
+from conftest import ROOT, WORK, make
+
+from cluster_metrics.corpus import NAME, Corpus, generate_epoch
 
 
 @pytest.fixture

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 import requests
-from conftest import ROOT, WORK, make
-from esrally import exceptions
-
 from cluster_metrics.bulk import send_bulk
-from cluster_metrics.corpus import Corpus, generate_epoch
 from cluster_metrics.encoded import generate_encoded
 from cluster_metrics.ingest_cell import INDEX, run_cell
 from cluster_metrics.ingest_decomp import Rows, has_orjson
 from cluster_metrics.ingest_steps import NAIVE, NATIVE, SLICES, STEPS
+from conftest import ROOT, WORK, make
+from esrally import exceptions
+
+from cluster_metrics.corpus import Corpus, generate_epoch
 
 ROWS = 2500
 SETTINGS = {"index.number_of_shards": 1, "index.number_of_replicas": 0}

@@ -6,16 +6,16 @@ import struct
 
 import pytest
 import requests
-from conftest import ROOT, WORK, make
-from esrally import exceptions
-
-from cluster_metrics import smile
 from cluster_metrics.bulk import send_bulk
-from cluster_metrics.corpus import FIELDS, Corpus, generate_epoch
 from cluster_metrics.encoded import EncodedRows, generate_encoded
 from cluster_metrics.queries import Request
 from cluster_metrics.requests import send
 from cluster_metrics.weblogs import MAPPINGS, EncodedLog, WebLog
+from conftest import ROOT, WORK, make
+from esrally import exceptions
+
+from cluster_metrics import smile
+from cluster_metrics.corpus import FIELDS, Corpus, generate_epoch
 
 INDEX = "formats-test"
 ACTION, DOCUMENT, END = smile.encode({"index": {}}), smile.encode({"cpu": 1.5}), smile.SEPARATOR

@@ -12,9 +12,8 @@ import time
 
 import pytest
 import requests
-from conftest import ESRALLY, ROOT, WORK, leftovers, make
-
 from cluster_metrics.queries import TRANSPORTS, VARIANTS
+from conftest import ESRALLY, ROOT, WORK, leftovers, make
 
 CELLS = {f"{v}-{t}" for v in VARIANTS for t in TRANSPORTS}
 

@@ -3,9 +3,8 @@
 import csv
 
 import requests
-from conftest import WORK, make
-
 from cluster_metrics.configurations import CONFIGURATIONS
+from conftest import WORK, make
 
 
 def test_every_configuration_is_measured_and_its_indices_are_gone(loaded):

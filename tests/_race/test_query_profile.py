@@ -3,10 +3,9 @@
 import csv
 
 import pytest
-from conftest import WORK, make
-
 from cluster_metrics.profile import aggregation_kinds
 from cluster_metrics.profile_tree import AGGREGATION_PARTS
+from conftest import WORK, make
 
 
 @pytest.fixture(scope="module")
