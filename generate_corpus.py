@@ -28,9 +28,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     here = Path(__file__).resolve().parent
-    parser.add_argument(
-        "--out", default=here, metavar="DIR", help="the folder that gets corpora/ (default here)"
-    )
+    parser.add_argument("--out", default=here, metavar="DIR", help="the folder that gets corpora/ (default here)")
     cores = multiprocessing.cpu_count()
     parser.add_argument("--processes", type=int, default=cores, metavar="N", help=f"at a time (default {cores})")
     names = parser.add_subparsers(dest="corpus", metavar="CORPUS", required=True)

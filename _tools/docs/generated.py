@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from cluster_metrics.core.challenge import Challenge, Key, challenges, parameters
+from cluster_metrics.core.challenge import Challenge, Key, Sample, challenges, parameters
 
 from ..race.rally import disk_bytes, resolved
 from ..race.variables import TARGETS, VARIABLES
@@ -82,17 +82,22 @@ def _records() -> str:
     parts = [
         "# What a race records\n",
         WRITTEN,
-        "Documents with `name: service_time` in Rally's metrics store (`rally-metrics-*`), by `operation-type`; the keys "
-        "are below `meta`. Besides these each has Rally's own `success`, `error-count` and, when something went wrong, "
-        "`error-type` and `error-description`. Where a file is named, the report writes it with a row per document: "
-        "`started` (UTC), `operation` and a column per key.\n",
+        "Documents with `name: service_time` in Rally's metrics store (`rally-metrics-*`), by `operation-type`; the\n"
+        "keys are below `meta`. Besides these each has Rally's own `success`, `error-count` and, when something went\n"
+        "wrong, `error-type` and `error-description`. What a round records as a whole (`round`, `error-count`, its CPU\n"
+        "times) its own documents carry as well, because Rally merges it into each. Where a file is named, the report\n"
+        "writes it with a row per document: `started` (UTC), `operation` and a column per key.\n",
     ]
+    written: dict[str, list[tuple[str, Sample]]] = {}
     for name, record in sorted(challenges().items()):
-        parts.append(f"## {name}\n")
         for sample in record.samples.values():
+            written.setdefault(sample.type, []).append((name, sample))
+    for type, found in sorted(written.items()):
+        for sample in dict.fromkeys(sample for _, sample in found):
+            names = [name for name, s in found if s == sample]
+            by = "all challenges" if len(names) == len(challenges()) else ", ".join(names)
             file = f" File: `{sample.csv}`." if sample.csv else ""
-            parts.append(f"### {name}: `{sample.type}`\n\nOne document per {sample.of}.{file}\n")
-            parts.append(_keys(sample.keys))
+            parts.append(f"## {type}\n\nOne document per {sample.of}, in {by}.{file}\n\n{_keys(sample.keys)}")
     return "\n".join(parts)
 
 
@@ -100,8 +105,8 @@ def _make() -> str:
     variables = [[f"`{v.name}`", v.default or "–", v.text, v.allowed or "–"] for v in VARIABLES.values()]
     return (
         f"# make\n\n{WRITTEN}\n"
-        "`make` alone prints the same. Values are taken as they are, without make's own `$(…)`; a variable that make does "
-        "not know is refused. Variables may also come from the environment, where a misspelt one is not seen.\n\n"
+        "`make` alone prints the same. Values are taken as they are, without make's own `$(…)`; a variable that make\n"
+        "does not know is refused. Variables may also come from the environment, where a misspelt one is not seen.\n\n"
         + _table(["target", "what it does"], [[f"`make {name}`", text] for name, text in TARGETS.items()])
         + "\n"
         + _table(["variable", "default", "what it does", "allowed"], variables)

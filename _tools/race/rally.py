@@ -177,7 +177,9 @@ def check_disk(challenge: str, track_params: str, test_mode: bool, embedded: boo
     free = shutil.disk_usage(data).free
     if needed > free:
         what = "the corpus and its indices need" if embedded else "the corpus needs"
-        raise RaceError(f"{what} about {needed:,.0f} bytes in [{data}], free are {free:,}; race a smaller corpus")
+        raise RaceError(
+            f"{what} about {needed / 1e9:,.1f} GB in [{data}], free are {free / 1e9:,.1f} GB; race a smaller corpus"
+        )
 
 
 def used_corpora(record: Challenge, values: dict[str, Any], test_mode: bool = False) -> list[Any]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,21 +15,20 @@ import requests
 from esrally.client import EsClientFactory
 
 from _tools.elasticsearch.nodes import Launcher
+from _tools.race.variables import VARIABLES
+from cluster_metrics.core.challenge import challenges
 
 ROOT = Path(__file__).parents[2]
 WORK = ROOT / "_work" / "test"
 DOWNLOADS = ROOT / "_work" / "downloads"
 ESRALLY = str(Path(sys.executable).with_name("esrally"))
-VARIABLES = (
-    "CHALLENGE PARAMS TEST_MODE ES_VERSION NODES NODE_CORES COORDINATOR HEAP PORT DATA SECURITY DELAY_MS TAGS HOSTS "
-    "CLIENT_OPTIONS STORE INI RACE_ID RALLY_ARGS RACE RACES SKETCH TARGET_DOCS TARGET_QPS REPLICAS GROWTH HEADROOM "
-    "DOCUMENTS"
-)
+RALLYS_OWN = re.compile(r"success|error-.*|weight|unit|tag_.*|attribute_.*|source_revision|distribution_.*|client_id")
+"""Keys that Rally gives to samples of every operation."""
 
 
 def make(target, timeout=900, **variables):
     """Runs a make target as a user would, with its output piped."""
-    env = {k: v for k, v in os.environ.items() if k not in VARIABLES.split()} | {"WORK": str(WORK)}
+    env = {k: v for k, v in os.environ.items() if k not in VARIABLES} | {"WORK": str(WORK)}
     command = ["make", "--no-print-directory", target, *(f"{k}={v}" for k, v in variables.items())]
     return subprocess.run(
         command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout
@@ -57,7 +57,7 @@ def launcher():
 
 @pytest.fixture(scope="session")
 def loaded():
-    """Target and metrics store, kept up by ``make up``, after one race in test mode that loaded the index."""
+    """Target and metrics store, kept up by ``make up``, after one race of query-decomp in test mode."""
     make("down")
     shutil.rmtree(WORK, ignore_errors=True)  # an interrupted test may have left an index of its own
     up = make("up")
@@ -74,7 +74,19 @@ def loaded():
 
 
 @pytest.fixture
+def indexed(loaded):
+    """The same, with the index that this race loaded, whatever other tests have left of it."""
+    count = requests.get(f"{loaded['target']}/cluster-metrics/_count", timeout=30)
+    if not count.ok or count.json()["count"] != 5000:
+        setup = make("race", TEST_MODE=1, RALLY_ARGS="--include-tasks=tag:setup")
+        assert setup.returncode == 0, setup.stdout[-5000:]
+    return loaded
+
+
+@pytest.fixture(scope="session")
 def search(loaded):
+    """Searches the metrics store."""
+
     def search(index, body):
         requests.post(f"{loaded['store']}/{index}/_refresh", timeout=30).raise_for_status()
         response = requests.post(f"{loaded['store']}/{index}/_search", json=body, timeout=30)
@@ -82,6 +94,27 @@ def search(loaded):
         return response.json()
 
     return search
+
+
+@pytest.fixture(scope="session")
+def recorded(search):
+    """Holds what a race left in the metrics store against the record of its challenge."""
+
+    def recorded(race_id, never=()):
+        filters = [{"term": {"race-id": race_id}}, {"term": {"name": "service_time"}}]
+        found = search("rally-metrics-*", {"size": 10_000, "query": {"bool": {"filter": filters}}})["hits"]["hits"]
+        documents = [hit["_source"] for hit in found]
+        record = challenges()[documents[0]["challenge"]]
+        assert {d["operation-type"] for d in documents} & set(record.samples) == set(record.samples) - set(never)
+        for operation in record.operations:
+            shared = {key.name for sample in operation.samples for key in sample.keys}  # a round's reach its samples
+            for sample in operation.samples:
+                must = {key.name for key in sample.keys if not key.optional}
+                for keys in [set(d["meta"]) for d in documents if d["operation-type"] == sample.type]:
+                    keys = {key for key in keys if not RALLYS_OWN.fullmatch(key)}
+                    assert must <= keys <= shared, (sample.type, must - keys, keys - shared)
+
+    return recorded
 
 
 @pytest.fixture

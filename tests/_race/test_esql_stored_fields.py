@@ -5,27 +5,32 @@ import json
 
 import pytest
 import requests
-from cluster_metrics.configurations import CONFIGURATIONS, answers_in, requests_of
-from cluster_metrics.files import load_answers
-from cluster_metrics.frontier import bulk_bodies, errors_of
-from conftest import ROOT, WORK, make
+from conftest import DOWNLOADS, ROOT, WORK, make
 
-from cluster_metrics.corpus import NAME, Corpus, generate_epoch
+from _tools.elasticsearch.nodes import Launcher
+from cluster_metrics.corpus.encoded import JSON
+from cluster_metrics.corpus.files import load_answers
+from cluster_metrics.corpus.metrics import NAME, Metrics
+from cluster_metrics.query.configurations import CONFIGURATIONS
+from cluster_metrics.query.layouts import bulk_bodies
+from cluster_metrics.query.query_frontier import errors_of
 
 
-@pytest.fixture
-def target(launcher):
+@pytest.fixture(scope="module")
+def target():
+    launcher = Launcher(WORK, DOWNLOADS)
     yield launcher.start("esql", "8.19.4", heap="512m", port=0)
     launcher.stop("esql")
 
 
-def test_every_share_is_asked_at_every_setting_and_read_as_the_setting_says(loaded, target, tmp_path):
+def test_every_share_is_asked_at_every_setting_and_read_as_the_setting_says(loaded, recorded, target, tmp_path):
     hosts = target.hosts[0]
     params = tmp_path / "params.json"
     params.write_text(json.dumps({"shares_permille": [1000, 300, 100], "text_order": "random", "esql_rounds": 2}))
     race = make("race", TEST_MODE=1, CHALLENGE="esql-stored-fields", HOSTS=hosts, RACE_ID="esql", PARAMS=str(params))
     assert race.returncode == 0, race.stdout[-5000:]
     assert "failed samples" not in race.stdout
+    recorded("esql")
     with open(WORK / "reports" / "esql" / "es_profile_esql.csv") as f:
         rows = list(csv.DictReader(f))
     cells = {(row["setting"], row["share_permille"]) for row in rows}
@@ -34,21 +39,22 @@ def test_every_share_is_asked_at_every_setting_and_read_as_the_setting_says(load
         assert row["documents_found"] == row["documents"] == row["share_permille"]
         in_force = {"as is": 0.2, "1": 1.0, "0": 0.0}[row["setting"]]
         assert float(row["sequential_proportion"]) == in_force
-        if row["profiled"] == "True":
+        if row["operation_type"] == "esql-stored-fields-profiled":
             dense = int(row["share_permille"]) / 1000 >= in_force
             assert (row["pages_sequential"] != "0", row["pages_other"] != "0") == (dense, not dense)
 
-    # the production question, whose answers are nearly exact in ES|QL
-    corpus = Corpus(nodes=5, rows_per_epoch=1000, epochs=1)
-    path = generate_epoch(corpus, 1, tmp_path)
+
+def test_the_production_question_is_answered_nearly_exactly(target, tmp_path):
+    corpus = Metrics(nodes=5, rows_per_epoch=1000, epochs=1)
+    path, nodes, configuration = corpus.generate(0, tmp_path), corpus.node_names(), CONFIGURATIONS["esql"]
     url = f"{target.url}/{NAME}"
     requests.put(url, json=json.loads((ROOT / "index.json").read_text()), timeout=30).raise_for_status()
     headers = {"content-type": "application/x-ndjson"}
-    for body in bulk_bodies(corpus, 1, str(path)):
+    for body, _ in bulk_bodies(JSON.row_bytes(1), str(path)):
         assert not requests.post(f"{url}/_bulk?refresh=true", data=body, headers=headers, timeout=30).json()["errors"]
-    (asked,) = requests_of(CONFIGURATIONS["esql"], corpus.node_names(), 1)
+    (asked,) = configuration.requests(nodes, 1)
     headers = {"content-type": asked.content_type}
-    response = requests.post(f"{target.url}{asked.path}", data=asked.body, headers=headers, timeout=30).json()
-    found = answers_in(CONFIGURATIONS["esql"], corpus.node_names(), [response])
+    response = requests.post(f"{target.url}{asked.path}", data=asked.body, headers=headers, timeout=30)
+    found = configuration.answers(nodes, configuration.searches([response.content]))
     for node, expected in load_answers(path).items():
         assert max(errors_of(found[node], expected)) < 1e-6

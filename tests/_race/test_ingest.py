@@ -1,11 +1,10 @@
-"""The ingest challenges on a real node: what they load is accounted for, and what is lost ends the race."""
+"""The challenge ingest on a real node: what it loads is accounted for, and what is lost ends the race."""
 
-import csv
 import json
 
-import pytest
 import requests
-from conftest import ROOT, WORK, make
+from conftest import ROOT, make
+from loads import assert_all_is_accounted_for
 
 INDEX = "cluster-metrics"
 
@@ -29,29 +28,7 @@ def test_documents_that_the_mapping_rejects_end_the_race(loaded):
     requests.delete(f"{loaded['target']}/{INDEX}", timeout=30).raise_for_status()
 
 
-@pytest.mark.parametrize(
-    "challenge, params, rows",
-    [
-        (
-            "append-no-conflicts-index-only",
-            "epochs:2,bulk_runner:native,bulk_size:10,ingest_percentage:50,target_docs_per_second:1,source_mode:synthetic",
-            1000,
-        ),
-        ("ingest", "bulk_size:100,bulk_indexing_clients:2", 5000),  # leaves the index as other tests want it
-    ],
-)
-def test_a_load_is_recorded_request_by_request_and_epoch_by_epoch(loaded, challenge, params, rows):
-    tags = "intention:test"
-    race = make("race", TEST_MODE=1, CHALLENGE=challenge, RACE_ID=challenge, PARAMS=params, TAGS=tags)
-    assert race.returncode == 0, race.stdout[-5000:]
-    assert requests.get(f"{loaded['target']}/{INDEX}/_count", timeout=30).json()["count"] == rows
-    with open(WORK / "reports" / challenge / "es_profile_ingest_epoch.csv") as f:
-        epochs = list(csv.DictReader(f))
-    with open(WORK / "reports" / challenge / "es_profile_ingest_batches.csv") as f:
-        batches = list(csv.DictReader(f))
-    assert sum(int(row["rows"]) for row in epochs) == sum(int(row["rows"]) for row in batches) == rows
-    assert [row["epoch"] for row in epochs] == ([*"12345"] if challenge == "ingest" else ["0"])
-    assert sum(float(row["took_sum_ms"]) for row in epochs) == sum(float(row["took_ms"]) for row in batches)
-    assert all(float(row["target_cpu_ms"]) > 0 and float(row["index_ms"]) > 0 for row in epochs)
-    left = requests.get(f"{loaded['target']}/_cat/indices/{INDEX}*?h=index", timeout=30).text.split()
-    assert left == [INDEX]
+def test_a_load_is_recorded_request_by_request_and_epoch_by_epoch(loaded, recorded):
+    params = "bulk_size:100,bulk_indexing_clients:2"
+    assert_all_is_accounted_for(loaded, "ingest", params, 5000, [*"12345"])
+    recorded("ingest")

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 import requests
-from cluster_metrics.bulk import send_bulk
-from cluster_metrics.encoded import generate_encoded
-from cluster_metrics.ingest_cell import INDEX, run_cell
-from cluster_metrics.ingest_decomp import Rows, has_orjson
-from cluster_metrics.ingest_steps import NAIVE, NATIVE, SLICES, STEPS
 from conftest import ROOT, WORK, make
 from esrally import exceptions
 
-from cluster_metrics.corpus import Corpus, generate_epoch
+from cluster_metrics.corpus.encoded import generate_bodies
+from cluster_metrics.corpus.metrics import Metrics
+from cluster_metrics.ingest.cell import INDEX, run_cell
+from cluster_metrics.ingest.ingest_decomp import Rows, has_orjson
+from cluster_metrics.ingest.steps import NAIVE, NATIVE, SLICES, STEPS
+from cluster_metrics.wire.bulk import send_bulk
 
 ROWS = 2500
 SETTINGS = {"index.number_of_shards": 1, "index.number_of_replicas": 0}
@@ -23,10 +23,10 @@ SETTINGS = {"index.number_of_shards": 1, "index.number_of_replicas": 0}
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
-    corpus = Corpus(rows_per_epoch=ROWS)
-    path = generate_epoch(corpus, 1, folder)
-    generate_encoded(corpus, 1, "json", folder)
-    return {cell.name: cell for cell in Rows(corpus, 1, str(path), ROWS).cells("cumulative")}
+    corpus = Metrics(rows_per_epoch=ROWS)
+    path = corpus.generate(0, folder)
+    generate_bodies(corpus, 0, "json", path)
+    return {cell.name: cell for cell in Rows(1, str(path), ROWS).cells("cumulative")}
 
 
 @pytest.fixture
@@ -78,11 +78,12 @@ def test_an_index_of_somebody_else_is_left_alone(loaded, run, cells):
         requests.delete(f"{loaded['target']}/{INDEX}", timeout=30).raise_for_status()
 
 
-def test_a_race_measures_every_cell_in_every_round(loaded):
+def test_a_race_measures_every_cell_in_every_round(loaded, recorded):
     params = "warmup_iterations:0,ingest_rounds:1,epochs:1"
     race = make("race", TEST_MODE=1, CHALLENGE="ingest-decomp", RACE_ID="ingest-decomp", PARAMS=params)
     assert race.returncode == 0, race.stdout[-5000:]
     assert "failed samples" not in race.stdout
+    recorded("ingest-decomp")
     assert "Too few rounds to judge: keep-alive" in race.stdout
     assert ("orjson was left out" in race.stdout) is not has_orjson()
     with open(WORK / "reports" / "ingest-decomp" / "es_profile_ingest_decomp.csv") as f:

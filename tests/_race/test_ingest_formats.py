@@ -6,16 +6,15 @@ import struct
 
 import pytest
 import requests
-from cluster_metrics.bulk import send_bulk
-from cluster_metrics.encoded import EncodedRows, generate_encoded
-from cluster_metrics.queries import Request
-from cluster_metrics.requests import send
-from cluster_metrics.weblogs import MAPPINGS, EncodedLog, WebLog
 from conftest import ROOT, WORK, make
 from esrally import exceptions
 
-from cluster_metrics import smile
-from cluster_metrics.corpus import FIELDS, Corpus, generate_epoch
+from cluster_metrics.corpus.encoded import Bodies, generate_bodies, metrics_bodies
+from cluster_metrics.corpus.metrics import FIELDS, Metrics
+from cluster_metrics.ingest.weblogs import MAPPINGS, WebLogs
+from cluster_metrics.wire import smile
+from cluster_metrics.wire.bulk import send_bulk
+from cluster_metrics.wire.requests import Request, send
 
 INDEX = "formats-test"
 ACTION, DOCUMENT, END = smile.encode({"index": {}}), smile.encode({"cpu": 1.5}), smile.SEPARATOR
@@ -79,9 +78,9 @@ def test_bulk_takes_no_cbor_but_search_does(loaded, index):
 
 @pytest.mark.parametrize("bits", [32, 64])
 def test_the_source_of_documents_sent_as_smile_comes_back_equal(tmp_path, index, with_client, bits):
-    corpus, encoding = Corpus(rows_per_epoch=1000, epochs=1), f"smile-{bits}"
-    rows_file = generate_epoch(corpus, 1, tmp_path)
-    generate_encoded(corpus, 1, encoding, tmp_path)
+    corpus, encoding = Metrics(rows_per_epoch=1000, epochs=1), f"smile-{bits}"
+    rows_file = corpus.generate(0, tmp_path)
+    generate_bodies(corpus, 0, encoding, rows_file)
     rounded = (lambda v: struct.unpack(">f", struct.pack(">f", v))[0]) if bits == 32 else float
     rows = [json.loads(line) for line in rows_file.read_text().splitlines()]
     rows = [row | {field: rounded(row[field]) for field in FIELDS} for row in rows]
@@ -89,7 +88,7 @@ def test_the_source_of_documents_sent_as_smile_comes_back_equal(tmp_path, index,
     path = f"/{index}/_search"
 
     async def asked(es):
-        encoded = EncodedRows(corpus, 1, rows_file, encoding)
+        encoded = metrics_bodies(1, rows_file, encoding)
         counts = await send_bulk(es, index, encoded.body(0, 1000), 1000, encoded.content_type)
         assert counts.acknowledged == 1000
         await es.indices.refresh(index=index)
@@ -113,9 +112,10 @@ def _single(row, rounded):
 
 @pytest.mark.parametrize("encoding", ["json", "smile-32", "smile-64"])
 def test_the_web_log_is_taken_in_every_format(loaded, tmp_path, with_client, encoding):
-    log = WebLog(500, 7)
-    log.generate(encoding, tmp_path)
-    encoded, name = EncodedLog(log, encoding, tmp_path), f"{INDEX}-log"
+    log = WebLogs(500, 7)
+    rows_file = log.generate(0, tmp_path)
+    generate_bodies(log, 0, encoding, rows_file)
+    encoded, name = Bodies(rows_file, encoding), f"{INDEX}-log"
     url = f"{loaded['target']}/{name}"
     requests.put(url, json={"mappings": MAPPINGS}, timeout=30).raise_for_status()
     try:
@@ -134,12 +134,13 @@ def test_the_web_log_is_taken_in_every_format(loaded, tmp_path, with_client, enc
         requests.delete(url, timeout=30).raise_for_status()
 
 
-def test_a_race_measures_every_cell_and_encoder_and_answers_the_blog(loaded, tmp_path):
+def test_a_race_measures_every_cell_and_encoder_and_answers_the_blog(loaded, recorded, tmp_path):
     params = tmp_path / "params.json"
     params.write_text(json.dumps({"warmup_iterations": 0, "ingest_rounds": 1, "epochs": 1, "bulk_sizes": [100, 1000]}))
     race = make("race", TEST_MODE=1, CHALLENGE="ingest-formats", RACE_ID="formats", PARAMS=params)
     assert race.returncode == 0, race.stdout[-5000:]
     assert "failed samples" not in race.stdout
+    recorded("formats")
     assert "10 to 20 % less over the network" in race.stdout and "not enough samples" in race.stdout
     folder = WORK / "reports" / "formats"
     with open(folder / "es_profile_ingest_formats.csv") as f:

@@ -12,8 +12,10 @@ import time
 
 import pytest
 import requests
-from cluster_metrics.queries import TRANSPORTS, VARIANTS
 from conftest import ESRALLY, ROOT, WORK, leftovers, make
+
+from cluster_metrics.query.configurations import VARIANTS
+from cluster_metrics.wire.questions import TRANSPORTS
 
 CELLS = {f"{v}-{t}" for v in VARIANTS for t in TRANSPORTS}
 
@@ -37,7 +39,8 @@ def test_output_has_progress_summary_and_report_though_it_is_piped(loaded):
     assert "failed samples" not in output
 
 
-def test_samples_of_all_passes_and_rounds_are_in_the_metrics_store(loaded, search):
+def test_samples_of_all_passes_and_rounds_are_in_the_metrics_store(loaded, search, recorded):
+    recorded("first")
     for cell in CELLS:
         samples = metrics(search, "first", task=cell, name="service_time", **{"sample_type": "normal"})
         assert sorted(s["meta"]["pass"] for s in samples) == [1, 2]
@@ -103,14 +106,14 @@ def test_report_of_a_missing_race(loaded, race, message):
     assert message in result.stdout
 
 
-def test_query_again_without_loading_and_compare(loaded, tmp_path):
-    before = requests.get(f"{loaded['target']}/cluster-metrics/_settings", timeout=30).json()
+def test_query_again_without_loading_and_compare(indexed, tmp_path):
+    before = requests.get(f"{indexed['target']}/cluster-metrics/_settings", timeout=30).json()
     ini = shutil.copy(WORK / "rally/.rally/rally.ini", tmp_path)
     args = "--exclude-tasks=tag:setup"
     params = "variants:D_td,warmup_iterations:0,passes:1"
     result = make("race", TEST_MODE=1, RACE_ID="second", PARAMS=params, RALLY_ARGS=args, INI=ini)
     assert result.returncode == 0, result.stdout[-3000:]
-    after = requests.get(f"{loaded['target']}/cluster-metrics/_settings", timeout=30).json()
+    after = requests.get(f"{indexed['target']}/cluster-metrics/_settings", timeout=30).json()
     assert after == before, "the index was created anew"
     assert "by msearch (D_td-msearch)" in result.stdout
     env = os.environ | {"RALLY_HOME": str(WORK / "rally"), "RALLY_RUNNING_IN_DOCKER": "TRUE"}
@@ -127,9 +130,9 @@ def test_query_again_without_loading_and_compare(loaded, tmp_path):
     assert "[ERROR] no race [run:7] in the store" in make("compare", RACES="first run:7").stdout
 
 
-def test_a_count_that_differs_ends_the_race(loaded):
+def test_a_count_that_differs_ends_the_race(indexed):
     row = {"epoch": 1, "node": "N001", "task": "T001", "cpu": 1, "mem": 1, "net": 1}
-    url = f"{loaded['target']}/cluster-metrics/_doc/extra?refresh=true"
+    url = f"{indexed['target']}/cluster-metrics/_doc/extra?refresh=true"
     requests.put(url, json=row, timeout=30).raise_for_status()
     try:
         result = make("race", TEST_MODE=1, RALLY_ARGS="--include-tasks=check-index")
@@ -139,11 +142,11 @@ def test_a_count_that_differs_ends_the_race(loaded):
     assert "index [cluster-metrics] has 5,001 documents but the corpus 5,000: +1" in result.stdout
 
 
-def test_a_wrong_answer_is_an_error_and_aborts_when_asked_to(loaded):
-    hit = requests.get(f"{loaded['target']}/cluster-metrics/_search?size=1&q=epoch:1", timeout=30).json()["hits"][
+def test_a_wrong_answer_is_an_error_and_aborts_when_asked_to(indexed):
+    hit = requests.get(f"{indexed['target']}/cluster-metrics/_search?size=1&q=epoch:1", timeout=30).json()["hits"][
         "hits"
     ][0]
-    url = f"{loaded['target']}/cluster-metrics/_doc/{hit['_id']}?refresh=true"
+    url = f"{indexed['target']}/cluster-metrics/_doc/{hit['_id']}?refresh=true"
     requests.put(url, json=hit["_source"] | {"net": 1e9}, timeout=30).raise_for_status()
     params = "epochs:1,warmup_iterations:0,passes:1"
     try:
@@ -206,8 +209,11 @@ def test_plain_esrally_races_from_a_plain_clone(loaded, tmp_path):
     "variables, message",
     [
         ({"PARAMS": "bulk_size:0"}, "track parameter [bulk_size] is [0], allowed is an integer from 1 to 1,000,000"),
-        ({"PARAMS": "variants:E"}, "track parameter [variants] is [E], allowed is a list of A, B,"),
-        ({"PARAMS": "rows_per_epoch:1000000000,epochs:900", "TEST_MODE": "0"}, "the corpus needs 76,3"),
+        ({"PARAMS": "variants:E"}, "track parameter [variants] is [E], allowed is all, or a list of A, B,"),
+        (
+            {"PARAMS": "rows_per_epoch:1000000000,epochs:900", "TEST_MODE": "0"},
+            "the corpus and its indices need about 381,960.0 GB",
+        ),
         ({"PARAMS": "nodez:3"}, "Unused track parameters ['nodez']"),
         ({"CHALLENGE": "nothing"}, "CHALLENGE is [nothing], allowed is append-no-conflicts-index-only"),
         ({"STORE": "somewhere"}, "STORE is [somewhere], allowed is http(s)://[user:password@]host[:port]"),

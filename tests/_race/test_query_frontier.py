@@ -3,15 +3,17 @@
 import csv
 
 import requests
-from cluster_metrics.configurations import CONFIGURATIONS
 from conftest import WORK, make
 
+from cluster_metrics.query.configurations import CONFIGURATIONS
 
-def test_every_configuration_is_measured_and_its_indices_are_gone(loaded):
+
+def test_every_configuration_is_measured_and_its_indices_are_gone(indexed, recorded):
     params = "warmup_iterations:0,rounds:2"
     race = make("race", TEST_MODE=1, CHALLENGE="query-frontier", RACE_ID="frontier", PARAMS=params)
     assert race.returncode == 0, race.stdout[-5000:]
     assert "failed samples" not in race.stdout
+    recorded("frontier")
     assert "Within an error of 1.0 %" in race.stdout or "No configuration keeps" in race.stdout
     with open(WORK / "reports" / "frontier" / "es_profile_frontier.csv") as f:
         rows = list(csv.DictReader(f))
@@ -23,5 +25,5 @@ def test_every_configuration_is_measured_and_its_indices_are_gone(loaded):
     assert {errors[c] for c in CONFIGURATIONS if "smile" in c} == {errors["production"]}
     assert errors["sampler-0.01"] > errors["production"]
     assert all(float(r["sum_error"]) < 1e-6 for r in rows if "sampler" not in r["configuration"])
-    left = requests.get(f"{loaded['target']}/_cat/indices/cluster-metrics*?h=index", timeout=30).text.split()
+    left = requests.get(f"{indexed['target']}/_cat/indices/cluster-metrics*?h=index", timeout=30).text.split()
     assert left == ["cluster-metrics"]

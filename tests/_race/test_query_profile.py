@@ -3,14 +3,15 @@
 import csv
 
 import pytest
-from cluster_metrics.profile import aggregation_kinds
-from cluster_metrics.profile_tree import AGGREGATION_PARTS
 from conftest import WORK, make
+
+from cluster_metrics.query.profile_tree import AGGREGATION_PARTS
+from cluster_metrics.query.query_profile import aggregation_kinds
 
 
 @pytest.fixture(scope="module")
 def race(loaded):
-    args = "--exclude-tasks=tag:setup --on-error=abort"
+    args = "--on-error=abort"
     params = "warmup_iterations:1"
     result = make("race", TEST_MODE=1, CHALLENGE="query-profile", RACE_ID="profiled", PARAMS=params, RALLY_ARGS=args)
     assert result.returncode == 0, result.stdout[-3000:]
@@ -32,7 +33,8 @@ def test_report_explains_the_race(race):
     assert "failed samples" not in race
 
 
-def test_each_round_has_both_coverages_and_all_their_calls_in_the_metrics_store(race, search):
+def test_each_round_has_both_coverages_and_all_their_calls_in_the_metrics_store(race, search, recorded):
+    recorded("profiled")
     coverages = documents(search, "profiled-coverage")
     found = sorted((c["operation"], c["meta"]["round"]) for c in coverages)
     assert found == [("profile-off", 1), ("profile-off", 2), ("profile-on", 1), ("profile-on", 2)]

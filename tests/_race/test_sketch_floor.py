@@ -7,15 +7,16 @@ import requests
 from conftest import WORK, make
 
 from _tools.sketch_server import launch
-from cluster_metrics.sketch import INGESTS
+from cluster_metrics.sketch.sketch_floor import INGESTS
 
 
-def test_a_race_starts_its_sketch_server_and_stops_it(loaded, launcher):
+def test_a_race_starts_its_sketch_server_and_stops_it(loaded, recorded, launcher):
     race = make("race", TEST_MODE=1, CHALLENGE="sketch-floor", RACE_ID="floor", PARAMS="bulk_size:200,epochs:2")
     assert race.returncode == 0, race.stdout[-5000:]
     assert "the sketch-server is datasketches " in race.stdout
     assert launcher.running(launch.NAME) is None
     assert "failed samples" not in race.stdout
+    recorded("floor")
     for section in ("From the floor to Elasticsearch", "Elasticsearch at its best", "The production question"):
         assert f"## {section}" in race.stdout
     with open(WORK / "reports" / "floor" / "es_profile_sketch_floor.csv") as f:
