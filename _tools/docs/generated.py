@@ -84,9 +84,9 @@ def _records() -> str:
         WRITTEN,
         "Documents with `name: service_time` in Rally's metrics store (`rally-metrics-*`), by `operation-type`; the\n"
         "keys are below `meta`. Besides these each has Rally's own `success`, `error-count` and, when something went\n"
-        "wrong, `error-type` and `error-description`. What a round records as a whole (`round`, `error-count`, its CPU\n"
-        "times) its own documents carry as well, because Rally merges it into each. Where a file is named, the report\n"
-        "writes it with a row per document: `started` (UTC), `operation` and a column per key.\n",
+        "wrong, `error-type` and `error-description`. What a round records as a whole (`round`, `error-count`, its\n"
+        "CPU times) its own documents carry as well, because Rally merges it into each. Where a file is named, the\n"
+        "report writes it with a row per document: `started` (UTC), `operation` and a column per key.\n",
     ]
     written: dict[str, list[tuple[str, Sample]]] = {}
     for name, record in sorted(challenges().items()):

@@ -70,11 +70,10 @@ def races_of(race_ids: list[str]) -> int:
     """Races as the variables say, once for each of these ids; returns Rally's exit code, the first that is not 0."""
     launcher = prepare()
     with (
-        clusters.metrics_store(launcher) as store,
         clusters.target_hosts(launcher) as (hosts, client_options),
         clusters.track_params(launcher) as params,
+        clusters.metrics_store(launcher) as store,
     ):
-        clusters.check_target(hosts, client_options)
         rally.write_configuration(store)
         for race_id in race_ids:
             rally.check_no_other_rally()

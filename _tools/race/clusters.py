@@ -149,14 +149,20 @@ def target_hosts(launcher: Launcher) -> Iterator[tuple[str, str]]:
     """The hosts to benchmark: those of HOSTS, or the embedded target, as far away as DELAY_MS says.
 
     Beside them the client options for them, as ``--client-options`` takes them.
+
+    :raises RaceError: when they do not answer.
     """
     if hosts := variable("HOSTS"):
         if variable("DELAY_MS"):
             raise RaceError("DELAY_MS goes with the embedded target, not with HOSTS")
-        yield hosts, variable("CLIENT_OPTIONS")
+        options = variable("CLIENT_OPTIONS")
+        check_target(hosts, options)
+        yield hosts, options
         return
     with cluster(launcher, TARGET, start_target) as target, distant(target.hosts) as hosts:
-        yield hosts, variable("CLIENT_OPTIONS", target.client_options_file)
+        options = variable("CLIENT_OPTIONS", target.client_options_file)
+        check_target(hosts, options)
+        yield hosts, options
 
 
 def named_store() -> Store | StoreOf | None:

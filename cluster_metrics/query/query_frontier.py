@@ -11,8 +11,6 @@ from ..wire.stats import target_cpu_ms
 from .configurations import CONFIGURATIONS
 
 COVERAGE = "frontier-coverage"
-CPU_SECONDS = 2.0
-"""How long a configuration runs for its CPU figure; nodes sample their CPU once a second."""
 
 
 def errors_of(aggregations: dict[str, Any], expected: dict[str, Any]) -> tuple[float, float, float]:
@@ -81,7 +79,10 @@ class FrontierRunner(Runner):
 
 
 class FrontierCpuParams(Params):
-    """Param source of frontier-cpu: one configuration a call. Track parameter: ``configurations``."""
+    """Param source of frontier-cpu: one configuration a call.
+
+    Track parameters: ``configurations``, ``frontier_cpu_seconds``.
+    """
 
     infinite = False
 
@@ -91,11 +92,12 @@ class FrontierCpuParams(Params):
         self._names = iter(self.values["configurations"])
 
     def params(self) -> dict[str, Any]:
-        return {"coverage": self._coverages.make(CONFIGURATIONS[next(self._names)], 1)}
+        coverage = self._coverages.make(CONFIGURATIONS[next(self._names)], 1)
+        return {"coverage": coverage, "seconds": self.values["frontier_cpu_seconds"]}
 
 
 class FrontierCpuRunner(Runner):
-    """Repeats one configuration for two seconds; not ES|QL where the target has none."""
+    """Repeats one configuration for some seconds; not ES|QL where the target has none."""
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         coverage: Coverage = params["coverage"]
@@ -104,7 +106,7 @@ class FrontierCpuRunner(Runner):
             await touch(es)
             return about | {"weight": 0, "coverages": 0}
         before = await target_cpu_ms(es)
-        deadline = time.monotonic() + CPU_SECONDS
+        deadline = time.monotonic() + params["seconds"]
         while time.monotonic() < deadline:
             with es.new_request_context():
                 await send_all(es, coverage)

@@ -14,12 +14,10 @@ WORK = ROOT / "_work" / "test-indexing"
 def test_the_plain_command_starts_the_three_nodes_that_it_needs(tmp_path):
     grid = params(tmp_path / "params.json", capacity_shards=[1], capacity_replicas=[0, 2], capacity_bulk_size=2)
     try:
-        race = make(
-            "race", TEST_MODE=1, CHALLENGE="capacity-indexing", RACE_ID="i", PARAMS=grid, WORK=WORK, HEAP="512m"
-        )
+        race = make("race", TEST_MODE=1, CHALLENGE="capacity-indexing", RACE_ID="i", PARAMS=grid, WORK=WORK)
         assert race.returncode == 0, race.stdout[-5000:]
         assert Launcher(WORK, DOWNLOADS).running("target") is None
-        assert "3 nodes, 0.4 cores each" in race.stdout
+        assert "3 nodes on one machine, each held to 0.4 cores of CPU" in race.stdout
         with open(WORK / "reports" / "i" / "es_profile_capacity.csv") as f:
             rows = list(csv.DictReader(f))
         assert {(row["cell"], row["pass"]) for row in rows} == {(c, n) for c in ("1s-0r", "1s-2r") for n in "12"}

@@ -11,6 +11,7 @@ import requests
 from conftest import DOWNLOADS, ROOT, leftovers, make
 
 from _tools.elasticsearch.nodes import Launcher, NodeError
+from _tools.race import clusters
 
 
 @pytest.mark.parametrize("version", ["8.16.0", "8.19.4"])
@@ -122,16 +123,16 @@ def test_variables_of_the_target_are_checked(nothing_up, variables, message):
     assert "Traceback" not in result.stdout
 
 
-def test_one_node_after_several(nothing_up):
-    try:
-        for nodes in (2, 1):
-            up = make("up", WORK=nothing_up, NODES=nodes, HEAP="512m")
-            assert up.returncode == 0, up.stdout
-            target = Launcher(nothing_up, DOWNLOADS).running("target")
+def test_one_node_after_several(nothing_up, monkeypatch):
+    monkeypatch.setenv("HEAP", "512m")
+    launcher = Launcher(nothing_up, DOWNLOADS)
+    for nodes in (2, 1):
+        monkeypatch.setenv("NODES", str(nodes))
+        try:
+            target = clusters.start_target(launcher, outlive=False)
             assert len(requests.get(f"{target.url}/_cat/nodes?format=json", timeout=10).json()) == nodes
-            make("down", WORK=nothing_up)
-    finally:
-        make("down", WORK=nothing_up)
+        finally:
+            launcher.stop("target")
 
 
 @pytest.mark.parametrize("target", ["up", "race"])
@@ -140,14 +141,13 @@ def test_one_node_after_several(nothing_up):
     [
         ({"NODES": "3"}, "NODES is [3] but the target that is up was started with [1]; run 'make down' first"),
         ({"NODES": "many"}, "NODES is [many], allowed is an integer from 1 to 99"),
-        ({"SECURITY": "1"}, "SECURITY is [1] but the {} that is up was started with [0]; run 'make down' first"),
+        ({"SECURITY": "1"}, "SECURITY is [1] but the target that is up was started with [0]; run 'make down' first"),
     ],
 )
 def test_a_target_that_is_up_is_not_taken_for_another(loaded, target, variables, message):
     result = make(target, **variables)
     assert result.returncode != 0
-    first = "target" if target == "up" else "metrics-store"
-    assert f"[ERROR] {message.format(first)}" in result.stdout
+    assert f"[ERROR] {message}" in result.stdout
     assert "Traceback" not in result.stdout
 
 

@@ -227,7 +227,7 @@ def test_plain_esrally_races_from_a_plain_clone(loaded, tmp_path):
         ),
         (
             {"SECURITY": "1"},
-            "SECURITY is [1] but the metrics-store that is up was started with [0]; run 'make down' first",
+            "SECURITY is [1] but the target that is up was started with [0]; run 'make down' first",
         ),
     ],
 )

@@ -21,9 +21,9 @@ def test_a_race_starts_its_sketch_server_and_stops_it(loaded, recorded, launcher
         assert f"## {section}" in race.stdout
     with open(WORK / "reports" / "floor" / "es_profile_sketch_floor.csv") as f:
         rows = list(csv.DictReader(f))
-    assert {(row["way"], row["round"]) for row in rows} == {(way, r) for way in INGESTS for r in ("1", "2")}
+    assert {(row["operation"], row["round"]) for row in rows} == {(way, r) for way in INGESTS for r in ("1", "2")}
     for row in rows:
-        ingest = INGESTS[row["way"]]
+        ingest = INGESTS[row["operation"]]
         assert row["rows"] == "1000"
         assert row["requests"] == ("2" if ingest.batch else "6")
         assert bool(row["took_ms"]) == ingest.elasticsearch

@@ -183,8 +183,8 @@ def _all(found: list[Point], on_front: list[Point]) -> list[str | Table]:
     ]
     text = (
         "Per coverage of all nodes in one epoch, the fastest first; ◆ marks the Pareto front. Times as fast as "
-        "production is formed within each round. CPU is the target's, over two seconds of this configuration alone. "
-        "Errors are the greatest relative ones measured, over all nodes, fields and rounds."
+        "production is formed within each round. CPU is the target's, over some seconds of this configuration alone "
+        "(`frontier_cpu_seconds`). Errors are the greatest relative ones measured, over all nodes, fields and rounds."
     )
     return [text, Table("configurations", columns, rows)]
 

@@ -25,7 +25,6 @@ def raced(monkeypatch):
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(command, "prepare", lambda: None)
-    monkeypatch.setattr(clusters, "check_target", lambda *args: None)
     monkeypatch.setattr(clusters, "target_hosts", lambda launcher: contextlib.nullcontext(("localhost:1", "")))
     monkeypatch.setattr(clusters, "metrics_store", lambda launcher: contextlib.nullcontext("store"))
     monkeypatch.setattr(command, "Launcher", lambda *args: None)

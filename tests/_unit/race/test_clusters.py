@@ -1,0 +1,76 @@
+"""The target that a challenge needs."""
+
+import types
+
+import pytest
+
+from _tools.race import clusters
+from _tools.race.variables import VARIABLES, RaceError
+
+
+@pytest.fixture
+def given(monkeypatch):
+    """Sets these variables and no others."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+    def given(**variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    return given
+
+
+def up(**variables):
+    """A launcher whose target was started with these variables."""
+    return types.SimpleNamespace(running=lambda name: types.SimpleNamespace(variables=variables))
+
+
+@pytest.mark.parametrize(
+    "variables, started",
+    [
+        ({}, ("8.17.2", "1", "0")),
+        ({"CHALLENGE": "ingest"}, ("8.17.2", "1", "0")),
+        ({"CHALLENGE": "capacity-mixed"}, ("8.17.2", "3", "0.4")),
+        ({"CHALLENGE": "capacity-query", "NODES": "5", "NODE_CORES": "0"}, ("8.17.2", "5", "0")),
+        ({"CHALLENGE": "esql-stored-fields"}, ("8.19.4", "1", "0")),
+        ({"CHALLENGE": "esql-stored-fields", "ES_VERSION": "8.16.0"}, ("8.16.0", "1", "0")),
+    ],
+)
+def test_a_target_is_started_as_the_challenge_needs_it_unless_variables_say_otherwise(given, variables, started):
+    given(**variables)
+    wanted = clusters.target_variables()
+    assert (wanted["ES_VERSION"], wanted["NODES"], wanted["NODE_CORES"]) == started
+
+
+def test_a_version_without_esql_is_refused(given):
+    given(CHALLENGE="esql-stored-fields", ES_VERSION="8.17.2")
+    with pytest.raises(RaceError, match=r"ES_VERSION is \[8.17.2\], which comes without ES|QL; allowed .* 8.19.4"):
+        clusters.target_variables()
+
+
+@pytest.mark.parametrize(
+    "variables, message",
+    [
+        ({"CHALLENGE": "capacity-query"}, r"capacity-query needs NODES=3 but the target that is up was .* \[1\]"),
+        (
+            {"CHALLENGE": "esql-stored-fields"},
+            r"esql-stored-fields needs ES_VERSION=8.19.4 but the target .* \[8.17.2\]",
+        ),
+        ({"HEAP": "2g"}, r"HEAP is \[2g\] but the target that is up was started with \[1g\]; run 'make down' first"),
+    ],
+)
+def test_a_target_that_is_up_and_does_not_do_is_refused(given, variables, message):
+    given()
+    launcher = up(**clusters.target_variables())
+    assert clusters.running(launcher, "target")
+    given(**variables)
+    with pytest.raises(RaceError, match=message):
+        clusters.running(launcher, "target")
+
+
+def test_a_target_that_does_more_than_is_needed_will_do(given):
+    given(CHALLENGE="capacity-query")
+    launcher = up(**clusters.target_variables())
+    given(CHALLENGE="ingest")
+    assert clusters.running(launcher, "target")
