@@ -30,8 +30,8 @@ WATERMARK = 0.9
 """Share of a disk in use above which Elasticsearch moves shards away (its high watermark's default)."""
 
 
-def index_of(shards: int) -> str:
-    """The index of the grid with so many shards."""
+def index_of(shards: int | str) -> str:
+    """The index of the grid with so many shards; ``*`` stands for any number."""
     return f"{INDEX}-{shards}"
 
 

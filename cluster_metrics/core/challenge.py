@@ -131,6 +131,8 @@ class Challenge:
     :param test_mode: greatest value of parameters in Rally's test mode.
     :param limits: what the challenge does not show; each a sentence, or a function that makes one of the parameters and
         of what is known of the index and the target, or an empty one.
+    :param leaves: indices that it creates on the target and leaves there.
+    :param drops: indices that it creates and deletes again.
     :param check: says, a line each, which of its parameters do not go together.
     :param derived: parameters whose values follow from others'.
     :param encodings: wire formats in which bulk bodies are made before the race.
@@ -148,6 +150,8 @@ class Challenge:
     needs: Needs = Needs()
     test_mode: Mapping[str, int] = field(default_factory=dict)
     limits: tuple[Callable[[Mapping[str, Any]], str], ...] = ()
+    leaves: tuple[str, ...] = ()
+    drops: tuple[str, ...] = ()
     check: Callable[[Values], Iterator[str]] = lambda values: iter(())
     derived: Callable[[Values], dict[str, Any]] = lambda values: {}
     encodings: Callable[[Values], Sequence[str]] = lambda values: ()

@@ -8,7 +8,7 @@ from ..core.index import CHECK_INDEX, DELETE
 from ..core.limits import corpus_in_memory, segments, shards_of_searches
 from ..core.parameters import LOAD, WARMUP, Integer, Many
 from .esql_stored_fields import PROFILED, QUERY, CheckEsql, StoredFieldsParams, StoredFieldsRunner
-from .text_values import TextValues
+from .text_values import INDEX, TextValues
 
 SAMPLE = (
     Key("share_permille", "‰", "share of the documents that the query selects"),
@@ -119,6 +119,7 @@ CHALLENGES = (
         needs=Needs(esql=True),
         test_mode={"esql_rounds": 2, "warmup_iterations": 1},
         limits=(shards_of_searches, segments, _warm, corpus_in_memory),
+        leaves=(INDEX,),
         check=_whole_values,
     ),
 )

@@ -9,9 +9,9 @@ from ..core.index import CHECK_INDEX, CHECK_TARGET, DELETE
 from ..core.limits import corpus_in_memory, said
 from ..core.parameters import FOREIGN, LOAD, SEED, SHARDS, WARMUP, Choice, Flag, Integer, Many
 from ..corpus.encoded import ENCODINGS
-from ..corpus.metrics import BYTES, Metrics
+from ..corpus.metrics import BYTES, NAME, Metrics
 from . import cell, load
-from .account import IngestBegin, IngestEpoch
+from .account import ACCOUNT, IngestBegin, IngestEpoch
 from .ingest_decomp import IngestDecompParams, IngestDecompRunner
 from .ingest_formats import BASE, CORPORA, ENCODING, IngestFormatsParams, IngestFormatsRunner
 from .steps import DESIGNS, NAIVE
@@ -276,6 +276,8 @@ INGEST = Challenge(
     minutes=4,
     disk_factor=5,
     limits=(COLD, corpus_in_memory),
+    leaves=(NAME,),
+    drops=(ACCOUNT,),
     check=_load_fits,
     encodings=_of_load,
     lay_out=partial(load.lay_out_epochs, each=True),
@@ -290,6 +292,8 @@ APPEND = Challenge(
     minutes=4,
     disk_factor=5,
     limits=(COLD, corpus_in_memory),
+    leaves=(NAME,),
+    drops=(ACCOUNT,),
     encodings=_of_load,
     lay_out=partial(load.lay_out_epochs, each=False),
 )
@@ -334,6 +338,7 @@ INGEST_DECOMP = Challenge(
     disk_factor=4,
     test_mode={"ingest_rounds": 2, "warmup_iterations": 1},
     limits=(SHORT,),
+    drops=(cell.INDEX,),
     derived=_at_most_an_epoch("cell_rows"),
     encodings=lambda values: ["json"],
 )
@@ -397,6 +402,7 @@ INGEST_FORMATS = Challenge(
     disk_factor=4,
     test_mode={"ingest_rounds": 2, "warmup_iterations": 1},
     limits=(SHORT,),
+    drops=(cell.INDEX,),
     derived=lambda values: _formats(values) | _at_most_an_epoch("format_rows")(values),
     encodings=lambda values: _formats(values)["formats"],
 )

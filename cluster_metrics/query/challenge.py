@@ -6,11 +6,11 @@ from ..core.challenge import Challenge, Compared, Key, Operation, Sample, Values
 from ..core.index import CHECK_INDEX, DELETE
 from ..core.limits import corpus_in_memory, segments, shards_of_searches, warm
 from ..core.parameters import LOAD, PASSES, ROUNDS, WARMUP, Integer, Many
-from ..corpus.metrics import BYTES, Metrics
+from ..corpus.metrics import BYTES, NAME, Metrics
 from ..wire import coverage
 from ..wire.questions import TRANSPORTS
 from . import query_frontier, query_profile
-from .configurations import BASE, CONFIGURATIONS, VARIANTS
+from .configurations import BASE, CONFIGURATIONS, LAYOUTS, VARIANTS
 from .layouts import BuildLayouts, DropLayouts, LayoutsParams
 from .profile_tree import AGGREGATION_PARTS, PARTS
 from .query_decomp import CellParams, CellRunner, PlanParams, PlanRunner
@@ -144,6 +144,7 @@ QUERY_DECOMP = Challenge(
     disk_factor=4,
     test_mode={"passes": 2, "rounds": 2, "warmup_iterations": 1},
     limits=(shards_of_searches, segments, warm("coverage", " of each cell"), corpus_in_memory),
+    leaves=(NAME,),
 )
 QUERY_PROFILE = Challenge(
     name="query-profile",
@@ -200,6 +201,7 @@ QUERY_PROFILE = Challenge(
     disk_factor=4,
     test_mode={"rounds": 2, "warmup_iterations": 1},
     limits=(shards_of_searches, segments, warm("round"), corpus_in_memory),
+    leaves=(NAME,),
 )
 QUERY_FRONTIER = Challenge(
     name="query-frontier",
@@ -311,6 +313,8 @@ QUERY_FRONTIER = Challenge(
     disk_factor=11,
     test_mode={"rounds": 2, "warmup_iterations": 1, "frontier_cpu_seconds": 1},
     limits=(shards_of_searches, segments, warm("round"), corpus_in_memory),
+    leaves=(NAME,),
+    drops=tuple(f"{NAME}-{layout}" for layout in LAYOUTS),
     derived=_production_first,
 )
 CHALLENGES = (QUERY_DECOMP, QUERY_PROFILE, QUERY_FRONTIER)

@@ -4,14 +4,17 @@ from ..core.challenge import Challenge, Compared, Key, Needs, Operation, Sample
 from ..core.index import CHECK_INDEX
 from ..core.limits import corpus_in_memory, segments, shards_of_searches, warm
 from ..core.parameters import BULK_SIZE, FOREIGN, ROUNDS, SEGMENTS, SHARDS, WARMUP, Text
-from ..corpus.metrics import BYTES, Metrics
+from ..corpus.metrics import BYTES, NAME, Metrics
 from ..wire import coverage
 from .sketch_floor import (
+    BEST,
     INGESTED,
+    INGESTS,
     FloorIngestParams,
     FloorIngestRunner,
     FloorQuestionsParams,
     FloorQuestionsRunner,
+    index_of,
 )
 
 ROUND = Key("round", "", "round; those up to 0 warm up")
@@ -105,5 +108,7 @@ CHALLENGES = (
         needs=Needs(sketch_server=True),
         test_mode={"rounds": 2, "warmup_iterations": 1},
         limits=(shards_of_searches, segments, warm("round"), corpus_in_memory),
+        leaves=(NAME,),
+        drops=tuple(index_of(name) for name, way in INGESTS.items() if way.elasticsearch and name != BEST),
     ),
 )

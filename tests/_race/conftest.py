@@ -27,12 +27,23 @@ RALLYS_OWN = re.compile(r"success|error-.*|weight|unit|tag_.*|attribute_.*|sourc
 
 
 def make(target, timeout=900, **variables):
-    """Runs a make target as a user would, with its output piped."""
+    """Runs a make target as a user would, with its output piped; a race leaves the indices that its record says."""
     env = {k: v for k, v in os.environ.items() if k not in VARIABLES} | {"WORK": str(WORK)}
     command = ["make", "--no-print-directory", target, *(f"{k}={v}" for k, v in variables.items())]
-    return subprocess.run(
+    before = indices() if target == "race" else set()
+    done = subprocess.run(
         command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout
     )
+    if target == "race" and done.returncode == 0:
+        leaves = challenges()[variables.get("CHALLENGE", "query-decomp")].leaves
+        assert indices() - before <= set(leaves), "a race leaves no other index than its record says"
+    return done
+
+
+def indices():
+    """The names of the indices of the target that ``make up`` keeps up; none where it is down."""
+    target = Launcher(WORK, DOWNLOADS).running("target")
+    return set(target.session().get(f"{target.url}/_all/_settings", timeout=30).json()) if target else set()
 
 
 def leftovers():

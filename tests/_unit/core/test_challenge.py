@@ -44,6 +44,8 @@ def test_a_record_says_what_its_samples_hold(name):
     assert compared.parameter in {parameter.name for parameter in record.parameters}
     assert set(record.test_mode) <= {parameter.name for parameter in record.parameters} | {"warmup_iterations"}
     assert record.question.endswith("?") and record.minutes > 0 and record.disk_factor > 0
+    assert record.leaves or record.drops, "every challenge creates an index"
+    assert all(index.startswith("cluster-metrics") for index in (*record.leaves, *record.drops))
 
 
 def test_an_operation_type_is_one_thing_in_all_challenges_that_use_it():
