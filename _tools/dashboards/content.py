@@ -18,9 +18,8 @@ CONTROLS = (
     ("Task", "task"),
     ("Operation type", "operation-type"),
     ("Challenge", "challenge"),
-    ("Tag intention", "meta.tag_intention"),
 )
-"""User tags are ``meta.tag_*`` in rally-metrics and ``user-tags.*`` in rally-results."""
+"""Each is of a field that every race has: Kibana shows a control of any other as broken."""
 
 TASK = Terms("Task", "task")
 VARIANT, TRANSPORT = Terms("Variant", "meta.variant"), Terms("Transport", "meta.transport")
@@ -202,7 +201,6 @@ RACE_LIVE = Dashboard(
         ),
     ),
     since="now-1h",
-    refresh_s=10,
 )
 
 DECOMPOSITION = Dashboard(
@@ -256,13 +254,14 @@ DECOMPOSITION = Dashboard(
         Panel(
             "chart",
             "Drift over the rounds",
-            "Average wall time of each cell while the plan runs. Lines that rise or fall together show a machine that "
-            "changes its speed; ratios are formed within rounds, so they do not suffer.",
+            "Average wall time of each cell in each round of the plan. Lines that rise or fall together show a machine "
+            "that changes its speed; ratios are formed within rounds, so they do not suffer. Of more than 200 rounds "
+            "the first are shown.",
             PLAN,
             (
                 Layer(
                     (Metric("Wall time", "average", "meta.wall_ms", unit="ms"),),
-                    (Time(), Terms("Cell", "operation")),
+                    (Terms("Round", "meta.round", size=200, type="number"), Terms("Cell", "operation")),
                     marks="line",
                 ),
             ),
@@ -325,7 +324,7 @@ COMPARISON = Dashboard(
     "Rally's results side by side. Choose two to five races and one challenge above. Whether a difference is more than "
     "noise is for make compare to say. Results hold no operation type, so there is no control for it.",
     RESULTS,
-    (*(c for c in CONTROLS if c[1] in ("race-id", "task", "challenge")), ("Tag intention", "user-tags.intention")),
+    tuple(control for control in CONTROLS if control[1] != "operation-type"),
     (
         Panel(
             "table",

@@ -99,7 +99,7 @@ def _dashboard(dashboard: Dashboard) -> dict[str, Any]:
         "timeRestore": True,
         "timeFrom": dashboard.since,
         "timeTo": "now",
-        "refreshInterval": {"pause": not dashboard.refresh_s, "value": 1000 * dashboard.refresh_s},
+        "refreshInterval": {"pause": True, "value": 1000 * dashboard.refresh_s},
         "kibanaSavedObjectMeta": {"searchSourceJSON": _json(NO_QUERY)},
         "version": 1,
     }

@@ -95,7 +95,7 @@ class Dashboard:
 
     :param controls: title and field of each.
     :param since: start of the time range, in Kibana's date mathematics; it ends now.
-    :param refresh_s: seconds between refreshes; 0 for none.
+    :param refresh_s: seconds between refreshes once somebody starts them; Rally writes its samples every 30 s.
     """
 
     id: str
@@ -105,4 +105,4 @@ class Dashboard:
     controls: tuple[tuple[str, str], ...]
     panels: tuple[Panel, ...]
     since: str
-    refresh_s: int = 0
+    refresh_s: int = 30
