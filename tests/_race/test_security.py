@@ -71,25 +71,46 @@ def test_nobody_without_the_password_is_let_in_and_nobody_else_can_read_it(secur
         assert stat.S_IMODE(telling[0].stat().st_mode) == 0o600
 
 
-def test_race_with_tls_a_password_for_the_target_and_an_api_key_for_the_store(secured, home, tmp_path):
+@pytest.fixture(scope="module")
+def users(secured, tmp_path_factory):
+    """Client options of a user for each role that docs/your-cluster.md gives, by the role's name."""
     target = secured.running("target")
-    params = tmp_path / "params.json"
+    page = (ROOT / "docs" / "your-cluster.md").read_text()
+    found = {}
+    for role, body in re.findall(r"PUT (/_security/role/[\w-]+)\n +(\{.*\})\n", page):
+        name, password = role.rpartition("/")[2], "a pass-phrase of a user"
+        user = {"password": password, "roles": [name]}
+        for path, content in ((role, json.loads(body)), (f"/_security/user/{name}", user)):
+            target.session().put(f"{target.url}{path}", json=content, timeout=60).raise_for_status()
+        options = target.client_options | {"basic_auth_user": name, "basic_auth_password": password}
+        found[name] = tmp_path_factory.mktemp("users") / f"{name}.json"
+        found[name].write_text(json.dumps({"default": options}))
+    return found
+
+
+@pytest.fixture(scope="module")
+def race(secured, home, users, tmp_path_factory):
+    """Races query-decomp as one of these users."""
+    params = tmp_path_factory.mktemp("params") / "params.json"
     params.write_text(json.dumps({"variants": ["D_td"], "warmup_iterations": 0, "passes": 1}))
-    race = esrally(
+    return lambda user, *more: esrally(
         home,
         "race",
         "--track-path=.",
         "--challenge=query-decomp",
         "--pipeline=benchmark-only",
-        f"--target-hosts={target.hosts[0]}",
-        f"--client-options={target.client_options_file}",
+        f"--target-hosts={secured.running('target').hosts[0]}",
+        f"--client-options={users[user]}",
         f"--track-params={params}",
-        "--race-id=secured",
-        "--user-tags=intention:secured",
         "--test-mode",
         "--on-error=abort",
+        *more,
     )
-    assert race.returncode == 0, race.stdout[-3000:]
+
+
+def test_race_with_tls_least_privileges_for_the_target_and_an_api_key_for_the_store(home, race):
+    raced = race("cluster-metrics-race", "--race-id=secured", "--user-tags=intention:secured")
+    assert raced.returncode == 0, raced.stdout[-3000:]
     report = make("report", WORK=WORK, RACE="intention:secured", INI=home / ".rally" / "rally.ini")
     assert report.returncode == 0, report.stdout
     assert "# Race secured" in report.stdout
@@ -99,6 +120,13 @@ def test_race_with_tls_a_password_for_the_target_and_an_api_key_for_the_store(se
         listed = make("races", WORK=WORK, TAGS=tags)
         assert listed.returncode == 0, listed.stdout
         assert ("secured  " in listed.stdout) is found, listed.stdout
+
+
+def test_a_user_who_may_only_read_asks_an_index_that_another_has_loaded(race):
+    asked = race("cluster-metrics-query", "--include-tasks=tag:query")
+    assert asked.returncode == 0, asked.stdout[-3000:]
+    refused = race("cluster-metrics-query")
+    assert refused.returncode != 0
 
 
 def test_annotations_reach_the_store(secured, home):
