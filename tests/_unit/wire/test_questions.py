@@ -28,7 +28,7 @@ def test_d_td_is_the_production_query():
 
 
 def test_variants_are_the_production_query_and_its_parts():
-    bodies = {name: variant.bodies(["N001"], 1)[0] for name, variant in VARIANTS.items()}
+    bodies = {name: VARIANTS[name].bodies(["N001"], 1)[0] for name in ("A", "B", "C_td", "C_hdr", "D_td", "D_hdr")}
     names = {name: set(body.get("aggs", {})) for name, body in bodies.items()}
     sums, percentiles = {"cpu_sum", "mem_sum", "net_sum"}, {"cpu_pct", "mem_pct", "net_pct"}
     assert names == {
