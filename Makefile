@@ -5,7 +5,7 @@ GIVEN := $(foreach v,$(.VARIABLES),$(if $(findstring command line,$(origin $v)),
 $(foreach v,$(GIVEN),$(eval override $v := $$(value $v))$(eval export $v))
 export GIVEN
 .DEFAULT_GOAL := help
-.PHONY: variables help race report races compare plan aa offline up down test lint docs dashboards bench bench-statistics lock clean
+.PHONY: variables help race report races compare plan aa offline up down test test-long lint docs dashboards bench bench-statistics lock clean
 
 variables:
 	@$(PYTHON) _tools/race/variables.py
@@ -18,6 +18,9 @@ race report races compare plan aa offline up down: variables _venv/ready
 
 test: lint
 	_venv/bin/python -m pytest
+
+test-long: variables _venv/ready
+	_venv/bin/python -m pytest -m long || [ $$? -eq 5 ] # of pytest: there is none
 
 lint: variables _venv/ready
 	_venv/bin/ruff check . && _venv/bin/ruff format --check . && _venv/bin/mypy
