@@ -1,5 +1,6 @@
 """Starts and stops embedded Elasticsearch clusters: 1 to N nodes on this machine, listening on loopback only."""
 
+import contextlib
 import ctypes
 import hashlib
 import json
@@ -19,7 +20,7 @@ from typing import Any
 import psutil
 import requests
 
-from . import cpu, security
+from . import cpu, processes, security
 from .install import DEFAULT_VERSION, JRE_HOME, install
 
 HOST = "127.0.0.1"
@@ -44,7 +45,7 @@ class Cluster:
 
     :param name: of the cluster; its nodes are NAME-1, NAME-2, …
     :param http_ports: one per node.
-    :param pids: one per node, with the time each process was created, so that no other process is taken for it.
+    :param pids: one per node, with the start of each process, so that no other process is taken for it.
     :param client_options_file: client options as Rally reads them, with certificate, user and password; empty without
         security.
     :param product: what the version is one of.
@@ -55,7 +56,7 @@ class Cluster:
     name: str
     version: str
     http_ports: list[int] = field(default_factory=list)
-    pids: list[tuple[int, float]] = field(default_factory=list)
+    pids: list[tuple[int, int | None]] = field(default_factory=list)
     client_options_file: str = ""
     product: str = "Elasticsearch"
     coordinator: bool = False
@@ -87,13 +88,11 @@ class Cluster:
     def processes(self) -> list[psutil.Process]:
         """The processes of this cluster that are still running."""
         found = []
-        for pid, created in self.pids:
-            try:
+        for pid, started in self.pids:
+            with contextlib.suppress(psutil.NoSuchProcess):
                 process = psutil.Process(pid)
-                if abs(process.create_time() - created) < 1 and process.status() != psutil.STATUS_ZOMBIE:
+                if started and processes.started(pid) == started:
                     found.append(process)
-            except psutil.NoSuchProcess:
-                pass
         return found
 
 
@@ -200,7 +199,7 @@ class Launcher:
         else:
             common["discovery.seed_hosts"] = json.dumps([f"{HOST}:{p}" for p in transport_ports])
             common["cluster.initial_master_nodes"] = json.dumps([f"{name}-{i + 1}" for i in range(data_nodes)])
-        processes = []
+        spawned = []
         try:
             for i in range(nodes):
                 own = {
@@ -215,12 +214,12 @@ class Launcher:
                     own["node.attr.cpu_cores"] = cores
                     own["node.attr.cpu_held_by"] = cpu.make_group(f"{name}-{http_ports[i]}", cores) or "nothing"
                 node = self._prepare_node(home, f"{name}-{i + 1}", common | own | (settings or {}), data, secure)
-                processes.append(self._spawn(home, node, heap, outlive))
-                self.keep(cluster, processes[-1])
-            self._wait_until_ready(cluster, processes)
+                spawned.append(self._spawn(home, node, heap, outlive))
+                self.keep(cluster, spawned[-1])
+            self._wait_until_ready(cluster, spawned)
             if cores:
-                for i, process in enumerate(processes[:data_nodes]):
-                    cpu.hold(f"{name}-{http_ports[i]}", [p.pid for p in _family(process.pid)])
+                for i, process in enumerate(spawned[:data_nodes]):
+                    cpu.hold(f"{name}-{http_ports[i]}", [p.pid for p in _family(psutil.Process(process.pid))])
         except BaseException:
             self.stop(name)
             raise
@@ -272,12 +271,12 @@ class Launcher:
                 **self.run_as,
             )
 
-    def _wait_until_ready(self, cluster: Cluster, processes: list[subprocess.Popen]) -> None:
+    def _wait_until_ready(self, cluster: Cluster, spawned: list[subprocess.Popen]) -> None:
         deadline = time.monotonic() + START_SECONDS
         session = cluster.session()
-        health = f"{cluster.url}/_cluster/health?wait_for_nodes={len(processes)}&wait_for_status=yellow&timeout=5s"
+        health = f"{cluster.url}/_cluster/health?wait_for_nodes={len(spawned)}&wait_for_status=yellow&timeout=5s"
         while time.monotonic() < deadline:
-            for i, process in enumerate(processes):
+            for i, process in enumerate(spawned):
                 if process.poll() is not None:
                     end = self._end_of_log(f"{cluster.name}-{i + 1}")
                     raise NodeError(f"node {cluster.name}-{i + 1} ended at start, the end of its log:\n{end}")
@@ -306,7 +305,7 @@ class Launcher:
 
     def keep(self, cluster: Cluster, process: subprocess.Popen) -> None:
         """Notes that a process belongs to a cluster, so that :meth:`stop` ends it."""
-        cluster.pids.append((process.pid, psutil.Process(process.pid).create_time()))
+        cluster.pids.append((process.pid, processes.started(process.pid)))
         self.state_file(cluster.name).write_text(json.dumps(asdict(cluster)))
 
     def stop(self, name: str) -> bool:
@@ -316,13 +315,7 @@ class Launcher:
         except (OSError, ValueError):
             return False
         launchers = cluster.processes()
-        everything = [p for launcher in launchers for p in _family(launcher.pid)]
-        for process in launchers:
-            process.terminate()
-        _, alive = psutil.wait_procs(everything, timeout=STOP_SECONDS)
-        for process in alive:
-            process.kill()
-        psutil.wait_procs(alive, timeout=10)
+        processes.end([p for launcher in launchers for p in _family(launcher)], STOP_SECONDS, launchers)
         for http_port in cluster.http_ports:
             cpu.remove_group(f"{name}-{http_port}")
         if cluster.client_options_file:
@@ -331,10 +324,11 @@ class Launcher:
         return bool(launchers)
 
 
-def _family(pid: int) -> list[psutil.Process]:
-    """A process and all that it started."""
-    process = psutil.Process(pid)
-    return [process, *process.children(recursive=True)]
+def _family(process: psutil.Process) -> list[psutil.Process]:
+    """A process and all that it started; none once it has ended."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return [process, *process.children(recursive=True)]
+    return []
 
 
 def _unprivileged_user() -> dict[str, Any]:

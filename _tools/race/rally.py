@@ -27,6 +27,7 @@ from cluster_metrics.core.challenge import Challenge, challenges
 from cluster_metrics.core.experiment import corpora_of
 from cluster_metrics.corpus.prepared import TRACK
 
+from ..elasticsearch import processes
 from ..report.race import reporting_of
 from .variables import RaceError
 
@@ -36,6 +37,7 @@ RALLY_HOME = WORK / "rally"
 INI = RALLY_HOME / ".rally" / "rally.ini"
 RALLY = Path(sys.executable).with_name("esrally")
 MARK = "CLUSTER_METRICS_RACE"
+END_SECONDS = 5
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def write_configuration(
 
 def environment() -> dict[str, str]:
     """The environment in which Rally finds its home and shows its progress and summary even when piped."""
-    env = os.environ | {"RALLY_HOME": str(RALLY_HOME), MARK: str(os.getpid())}
+    env = os.environ | {"RALLY_HOME": str(RALLY_HOME), MARK: processes.mark()}
     if not sys.stdout.isatty():
         env |= {"RALLY_RUNNING_IN_DOCKER": "TRUE", "TERM": "dumb", "COLUMNS": "120"}
     return env | network()
@@ -142,7 +144,7 @@ def check_no_other_rally() -> None:
 
     :raises RaceError: when another one runs.
     """
-    end_processes(lambda mark: not psutil.pid_exists(int(mark)))
+    end_processes(processes.has_ended)
     if others := wait_for_rally_to_end():
         raise RaceError(f"Rally runs already (process {others[0].pid}) and allows one race per machine")
 
@@ -150,7 +152,7 @@ def check_no_other_rally() -> None:
 def wait_for_rally_to_end(seconds: float = 15) -> list[psutil.Process]:
     """Rally's processes may outlive the command by a few seconds; returns those that still run after that time."""
     deadline = time.monotonic() + seconds
-    while (others := find_all_other_rally_processes()) and time.monotonic() < deadline:
+    while (others := processes.running(find_all_other_rally_processes())) and time.monotonic() < deadline:
         time.sleep(0.5)
     return others
 
@@ -244,18 +246,11 @@ def _copy_without_repeats(lines: Iterable[str]) -> None:
 
 
 def end_processes(ours_by_mark: Callable[[str], bool]) -> None:
-    """Ends all processes with our mark, the id of the process that started them, in their environment."""
+    """Ends all processes with our mark, the process that started them, in their environment."""
     ours = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             mark = process.environ().get(MARK)
             if mark and process.pid != os.getpid() and ours_by_mark(mark):
                 ours.append(process)
-    for process in ours:
-        with contextlib.suppress(psutil.Error):
-            process.terminate()
-    _, alive = psutil.wait_procs(ours, timeout=5)
-    for process in alive:
-        with contextlib.suppress(psutil.Error):
-            process.kill()
-    psutil.wait_procs(alive, timeout=5)
+    processes.end(ours, END_SECONDS)

@@ -1,0 +1,87 @@
+"""Marks of processes, and the end of processes, on real ones."""
+
+import os
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from _tools.elasticsearch import processes
+from _tools.race import rally
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+
+@pytest.fixture
+def start():
+    """Starts processes that sleep, with this mark in their environment."""
+    sleeping = []
+
+    def start(mark):
+        sleeping.append(subprocess.Popen(SLEEP, env=os.environ | {rally.MARK: mark}))
+        deadline = time.monotonic() + 10
+        while psutil.Process(sleeping[-1].pid).environ().get(rally.MARK) != mark and time.monotonic() < deadline:
+            time.sleep(0.01)  # it has not become another program yet
+        return sleeping[-1]
+
+    yield start
+    for process in sleeping:
+        process.kill()
+        process.wait()
+
+
+def marked(pid, started, namespace=None):
+    return f"{pid}-{started}-{processes.mark().rsplit('-', 1)[1] if namespace is None else namespace}"
+
+
+def test_what_a_process_that_ended_left_behind_is_ended(start):
+    of_this_process = processes.started(os.getpid())
+    left = [start(marked(os.getpid(), of_this_process - 1))]  # the id was given to this process later
+    starter = subprocess.Popen([sys.executable, "-c", "pass"])
+    starter.wait()
+    left.append(start(marked(starter.pid, of_this_process)))
+    rally.end_processes(processes.has_ended)
+    assert [process.wait(5) for process in left] == [-15, -15]
+
+
+@pytest.mark.parametrize(
+    "mark", ["", "x", "1", "-1", "1-2", "99999999999999999999999", "٣-١-١", "4194399-1-0", "a-b-c"]
+)
+def test_marks_that_say_nothing_of_this_machine_end_nothing(start, mark):
+    other = start(mark)
+    rally.end_processes(processes.has_ended)
+    assert other.poll() is None
+
+
+def test_what_runs_and_what_another_namespace_started_is_left_alone(start):
+    mine, foreign = start(processes.mark()), start(marked(4194399, 1, namespace=4026530000))
+    rally.end_processes(processes.has_ended)
+    assert mine.poll() is None and foreign.poll() is None
+    rally.end_processes(lambda mark: mark == processes.mark())
+    assert mine.wait(5) == -15 and foreign.poll() is None
+
+
+def test_a_zombie_whose_parent_does_not_ask_for_it_has_ended():
+    code = f"import subprocess, time; print(subprocess.Popen({SLEEP!r}).pid, flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        try:
+            child = psutil.Process(int(parent.stdout.readline()))
+            mark = marked(child.pid, processes.started(child.pid))
+            assert not processes.has_ended(mark)
+            began = time.monotonic()
+            processes.end([child], seconds=20)
+            assert time.monotonic() - began < 10
+            assert child.status() == psutil.STATUS_ZOMBIE and not processes.running([child])
+            assert processes.started(child.pid) is None and processes.has_ended(mark)
+        finally:
+            parent.kill()
+
+
+def test_a_process_that_does_not_heed_is_killed():
+    code = "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as stubborn:
+        stubborn.stdout.readline()
+        processes.end([psutil.Process(stubborn.pid)], seconds=0.2)
+        assert stubborn.wait(5) == -9
