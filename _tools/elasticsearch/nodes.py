@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import os
-import pwd
 import shutil
 import signal
 import socket
@@ -20,7 +19,8 @@ from typing import Any
 import psutil
 import requests
 
-from . import cpu, processes, security
+from . import cpu, folders, processes, security
+from .folders import NodeError
 from .install import DEFAULT_VERSION, JRE_HOME, install
 
 HOST = "127.0.0.1"
@@ -33,10 +33,6 @@ COMMON_SETTINGS = {
     "cluster.routing.allocation.disk.threshold_enabled": "false",
 }
 """What each embedded node is set to: a ``took`` of bulk requests in real ms, and no eye on how full the disk is."""
-
-
-class NodeError(Exception):
-    """A node that cannot run; the message is for the person at the terminal."""
 
 
 @dataclass
@@ -102,22 +98,26 @@ class Launcher:
     :param downloads: folder for what is fetched from the Java registry.
     :param work: the folder. Started by root, nodes run as the user ``nobody``; where that user cannot enter ``work``,
         everything stands in a folder below ``/var/tmp`` and ``work/elasticsearch`` is a link to it.
+    :raises NodeError: when the folder cannot be used, or that user could put something else in its place.
     """
 
     def __init__(self, work: Path, downloads: Path):
         self.downloads = downloads
-        self.run_as = _unprivileged_user()
-        work.mkdir(parents=True, exist_ok=True)
-        self.root = self._root(work.absolute())
+        self.run_as = folders.unprivileged_user()
+        try:
+            work.mkdir(parents=True, exist_ok=True)
+            self.root = self._root(work.absolute())
+        except OSError as e:
+            raise NodeError(f"[{e.filename}], of WORK, cannot be used: {e.strerror}") from None
+        folders.check_out_of_reach(self.root, self.run_as)
         self.java_home = self._java_home()
 
     def _root(self, work: Path) -> Path:
         link = work / "elasticsearch"
-        if self.run_as and not _can_read(work, self.run_as):
+        if self.run_as and not folders.can_read(work, self.run_as):
             outside = Path("/var/tmp") / f"cluster-metrics-{hashlib.sha256(str(work).encode()).hexdigest()[:8]}"
-            outside.mkdir(mode=0o755, exist_ok=True)
-            if outside.owner() != "root" or outside.is_symlink():
-                raise NodeError(f"[{outside}] belongs to somebody else; remove it")
+            with folders.own(outside, self.run_as):
+                pass
             if not link.is_symlink():
                 if link.exists():
                     raise NodeError(f"[{link}] is where the user nobody cannot enter; move it away, or open the folder")
@@ -126,12 +126,12 @@ class Launcher:
         return link.resolve()
 
     def _java_home(self) -> Path:
-        if not self.run_as or _can_read(JRE_HOME / "lib" / "server", self.run_as):
+        if not self.run_as or folders.can_read(JRE_HOME / "lib" / "server", self.run_as):
             return JRE_HOME
         copy = self.root / f"jre-{hashlib.sha256(str(JRE_HOME).encode()).hexdigest()[:8]}"
         if not copy.exists():
             shutil.copytree(JRE_HOME, part := copy.with_suffix(f".{os.getpid()}"), symlinks=True)
-            _open_to_all(part)
+            folders.open_to_all(part)
             part.rename(copy)
         return copy
 
@@ -185,8 +185,8 @@ class Launcher:
         http_ports = [free_port(port + i, port_is_fixed) for i in range(nodes)]
         transport_ports = [free_port(port + 100) for port in http_ports]
         home = install(version, self.root, self.downloads)
-        if self.run_as and not _can_read(home / "lib", self.run_as):
-            _open_to_all(home)
+        if self.run_as and not folders.can_read(home / "lib", self.run_as):
+            folders.open_to_all(home)
         secure = security.create(self.root, name, HOST) if secured else None
         cluster = Cluster(name, version, http_ports, coordinator=coordinator, variables=variables or {})
         if secure:
@@ -213,8 +213,12 @@ class Launcher:
                     own["node.processors"] = math.ceil(cores)
                     own["node.attr.cpu_cores"] = cores
                     own["node.attr.cpu_held_by"] = cpu.make_group(f"{name}-{http_ports[i]}", cores) or "nothing"
-                node = self._prepare_node(home, f"{name}-{i + 1}", common | own | (settings or {}), data, secure)
-                spawned.append(self._spawn(home, node, heap, outlive))
+                node = self.root / f"{name}-{i + 1}"
+                try:
+                    self.prepare_node(home, node, common | own | (settings or {}), data, secure)
+                    spawned.append(self._spawn(home, node, heap, outlive))
+                except OSError as e:
+                    raise NodeError(f"[{e.filename}], of node {node.name}, cannot be used: {e.strerror}") from None
                 self.keep(cluster, spawned[-1])
             self._wait_until_ready(cluster, spawned)
             if cores:
@@ -225,29 +229,39 @@ class Launcher:
             raise
         return cluster
 
-    def _prepare_node(
-        self, home: Path, name: str, settings: dict[str, Any], data: Path | None, secure: security.Security | None
-    ) -> Path:
-        node = self.root / name
-        settings = settings | {
-            "path.data": data / name if data else node / "data",
-            "path.logs": node / "logs",
-        }
-        shutil.rmtree(node / "config", ignore_errors=True)
-        shutil.rmtree(node / "logs", ignore_errors=True)
-        shutil.copytree(home / "config", node / "config")
-        for folder in (node / "logs", node / "tmp", settings["path.data"]):
-            folder.mkdir(parents=True, exist_ok=True)
-        options = node / "config" / "jvm.options"
+    def prepare_node(
+        self,
+        home: Path,
+        node: Path,
+        settings: dict[str, Any],
+        data: Path | None = None,
+        secure: security.Security | None = None,
+    ) -> None:
+        """Makes all that a node needs in its folder, which stays ours; data stay, all else is made anew.
+
+        :param home: of the Elasticsearch.
+        :param settings: lines for ``elasticsearch.yml``.
+        :param data: folder of the data of several nodes; default is within the node's.
+        :raises NodeError: when what is there is a link, no folder, or somebody else's.
+        """
+        config, data = node / "config", (data or node) / (node.name if data else "data")
+        with folders.own(node, self.run_as, given=True) as own:
+            for stale in ("config", "logs", "tmp", "stdout.log"):
+                folders.remove(node / stale)
+            for leaf in ("logs", "tmp"):
+                folders.leaf(own, node / leaf, self.run_as)
+        with folders.own(data.parent, self.run_as) as own:
+            folders.leaf(own, data, self.run_as)
+        shutil.copytree(home / "config", config)
+        config.chmod(0o700)
+        options = config / "jvm.options"
         text = options.read_text().replace("=logs/", f"={node}/logs/").replace("=data", f"={node}/logs")
         options.write_text(text)
-        (node / "config" / "elasticsearch.yml").write_text("".join(f"{k}: {v}\n" for k, v in settings.items()))
+        settings = settings | {"path.data": data, "path.logs": node / "logs"}
+        (config / "elasticsearch.yml").write_text("".join(f"{k}: {v}\n" for k, v in settings.items()))
         if secure:
-            secure.write(node / "config")
-        if self.run_as:
-            for folder in (node, settings["path.data"]):
-                give_to(folder, self.run_as)
-        return node
+            secure.write(config)
+        folders.give(config, self.run_as)
 
     def _spawn(self, home: Path, node: Path, heap: str, outlive: bool) -> subprocess.Popen:
         env = {
@@ -258,7 +272,7 @@ class Launcher:
             "ES_TMPDIR": str(node / "tmp"),
             "ES_JAVA_OPTS": f"-Xms{heap} -Xmx{heap}",
         }
-        with open(node / "logs" / "stdout.log", "wb") as log:
+        with open(node / "stdout.log", "xb") as log:
             return subprocess.Popen(
                 [home / "bin" / "elasticsearch"],
                 env=env,
@@ -299,7 +313,7 @@ class Launcher:
         return all(Path(node["settings"]["path"]["logs"]).is_relative_to(self.root) for node in nodes)
 
     def _end_of_log(self, node: str, lines: int = 15) -> str:
-        text = (self.root / node / "logs" / "stdout.log").read_text(errors="replace")
+        text = (self.root / node / "stdout.log").read_text(errors="replace")
         told = [line for line in text.splitlines() if not line.startswith("\tat ")]  # less the stack traces
         return "\n".join(told[-lines:])
 
@@ -329,30 +343,6 @@ def _family(process: psutil.Process) -> list[psutil.Process]:
     with contextlib.suppress(psutil.NoSuchProcess):
         return [process, *process.children(recursive=True)]
     return []
-
-
-def _unprivileged_user() -> dict[str, Any]:
-    """Arguments for ``subprocess`` that make a child of root run as nobody; none for anybody else."""
-    if os.geteuid() != 0:
-        return {}
-    nobody = pwd.getpwnam("nobody")
-    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-
-
-def _can_read(path: Path, run_as: dict[str, Any]) -> bool:
-    command = ["ls", str(path)]
-    return subprocess.run(command, **run_as, cwd="/", capture_output=True, check=False).returncode == 0
-
-
-def _open_to_all(folder: Path) -> None:
-    for path in [folder, *folder.rglob("*")]:
-        if not path.is_symlink():
-            path.chmod(path.stat().st_mode | (0o555 if path.is_dir() or path.stat().st_mode & 0o100 else 0o444))
-
-
-def give_to(folder: Path, run_as: dict[str, Any]) -> None:
-    for path in [folder, *folder.rglob("*")]:
-        os.chown(path, run_as["user"], run_as["group"], follow_symlinks=False)
 
 
 def free_port(wanted: int, fixed: bool = False) -> int:

@@ -2,11 +2,17 @@
 
 import shlex
 import shutil
+import sys
+import sysconfig
 import tarfile
+from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
+from ..elasticsearch import folders
 from ..elasticsearch.install import JRE_MAJOR, install
-from ..elasticsearch.nodes import COMMON_SETTINGS, HOST, Launcher, give_to
+from ..elasticsearch.nodes import COMMON_SETTINGS, HOST, Launcher
 from . import rally
 from .rally import Store, StoreOf
 
@@ -33,36 +39,82 @@ jdk.unbundled.release_url=https://artifacts.elastic.co/downloads/elasticsearch/{
 """
 """The address is never asked: Rally takes its last part for the name of a distribution that it has."""
 
-AS_NOBODY = shlex.split(
-    "setpriv --reuid=nobody --regid=nogroup --clear-groups --inh-caps=+dac_read_search --ambient-caps=+dac_read_search"
-)
-"""For root, as whom Elasticsearch does not run: nobody, who may read what root may, such as a Python below /root."""
+AS_NOBODY = shlex.split("setpriv --reuid=nobody --regid=nogroup --clear-groups --no-new-privs")
+"""For root, as whom Elasticsearch does not run."""
+NOT_OF_THE_TRACK = shutil.ignore_patterns(".*", "_work", "_venv", "_tools", "_report", "__pycache__", "tests", "docs")
 
 
 def prepare(launcher: Launcher, version: str, heap: str, store: Store | StoreOf | None) -> str:
-    """Makes the home, named ``offline``, in the launcher's folder; one that is there is replaced, but for its corpora.
+    """Makes a home for Rally, see :func:`make_home`.
+
+    :return: the bare command with what it needs: that home, a JRE, a user that is not root, and a port.
+    """
+    home = make_home(launcher, version, heap, store)
+    variables, command, track = _rally(launcher, home)
+    variables |= {"RALLY_HOME": home, "JAVA_HOME": launcher.java_home, **rally.network()}
+    command = ["env", *(f"{k}={v}" for k, v in variables.items()), *command]
+    command += ["race", f"--track-path={track}", "--challenge=query-decomp", f"--target-hosts={HOST}:{PORT}"]
+    return shlex.join([*AS_NOBODY, *command] if launcher.run_as else command)
+
+
+def make_home(launcher: Launcher, version: str, heap: str, store: Store | StoreOf | None) -> Path:
+    """Makes the home, named ``offline``, in the launcher's folder.
+
+    Of one that is there corpora, races and logs are kept, which belong to Rally's user; all else is made anew.
 
     :param heap: of the node, as Java's ``-Xmx`` takes it.
     :param store: the metrics store; without one Rally keeps no samples.
-    :return: the bare command with what it needs: Rally's home, a JRE, a user that is not root, and a port.
     """
-    home = launcher.root / "offline"
+    home, run_as = launcher.root / "offline", launcher.run_as
     rally_home = home / ".rally"
-    shutil.rmtree(team := rally_home / "team", ignore_errors=True)
+    benchmarks = rally_home / "benchmarks"
+    kept: dict[Path, list[str]] = {home: [], rally_home: ["logs"], benchmarks: ["data", "races"]}
+    for folder, leaves in kept.items():
+        with folders.own(folder, run_as, given=True) as own:
+            for name in leaves:
+                folders.leaf(own, folder / name, run_as)
+    team, logging, distributions = rally_home / "team", rally_home / "logging.json", benchmarks / "distributions"
+    for stale in (team, logging, distributions):
+        folders.remove(stale)
     installed = install(version, launcher.root, launcher.downloads)
     _write_team(team, installed / "config", heap)
-    distributions = rally_home / "benchmarks" / "distributions"
-    distributions.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(distributions / DISTRIBUTION.format(version=version), "w:gz", compresslevel=1) as archive:
+    distributions.mkdir()
+    archived = distributions / DISTRIBUTION.format(version=version)
+    with tarfile.open(archived, "w:gz", compresslevel=1) as archive:
         archive.add(installed, arcname=installed.name)
+    logging.write_bytes(resources.files("esrally").joinpath("resources/logging.json").read_bytes())  # or Rally would
+    for made in (team, logging, distributions):
+        folders.open_to_all(made)
     mechanic = {"distribution.version": version, "team.path": "${CONFIG_DIR}/team"}
     rally.write_configuration(store, rally_home / "rally.ini", mechanic)
-    if launcher.run_as:
-        give_to(home, launcher.run_as)
-    variables = {"RALLY_HOME": home, "JAVA_HOME": launcher.java_home, **rally.network()}
-    command = ["env", *(f"{k}={v}" for k, v in variables.items()), str(rally.RALLY)]
-    command += ["race", "--track-path=.", "--challenge=query-decomp", f"--target-hosts={HOST}:{PORT}"]
-    return shlex.join([*AS_NOBODY, *command] if launcher.run_as else command)
+    folders.give(rally_home / "rally.ini", run_as)
+    return home
+
+
+def _rally(launcher: Launcher, home: Path) -> tuple[dict[str, Any], list[str], str]:
+    """How Rally is run: further variables, command, and the track; copies of what the user nobody cannot read."""
+    variables: dict[str, Any] = {}
+    command, track = [str(rally.RALLY)], "."
+    for stale in ("venv", "python", "track"):
+        folders.remove(home / stale)
+    if launcher.run_as and not folders.can_run([sys.executable, "-c", "import esrally.rally"], launcher.run_as):
+        venv, python = home / "venv", Path(sys.executable).resolve()
+        _copy(Path(sys.prefix), venv)
+        if not folders.can_run([str(python), "-c", ""], launcher.run_as):
+            base = Path(sys.base_prefix).resolve()
+            _copy(base, home / "python", shutil.ignore_patterns("__pycache__", "test", "site-packages"))
+            python = home / "python" / python.relative_to(base)
+        variables["PYTHONPATH"] = venv / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
+        command = [str(python), str(venv / rally.RALLY.relative_to(sys.prefix))]
+    if launcher.run_as and not folders.can_read(rally.TRACK / "cluster_metrics", launcher.run_as):
+        track = str(home / "track")
+        _copy(rally.TRACK, home / "track", NOT_OF_THE_TRACK)
+    return variables, command, track
+
+
+def _copy(folder: Path, copy: Path, ignore: Callable | None = None) -> None:
+    shutil.copytree(folder, copy, symlinks=True, ignore=ignore)
+    folders.open_to_all(copy)
 
 
 def _write_team(team: Path, config: Path, heap: str) -> None:

@@ -3,6 +3,7 @@
 import configparser
 import contextlib
 import importlib.util
+import io
 import os
 import re
 import shutil
@@ -28,6 +29,7 @@ from cluster_metrics.core.experiment import corpora_of
 from cluster_metrics.corpus.prepared import TRACK
 
 from ..elasticsearch import processes
+from ..elasticsearch.security import write_private
 from ..report.race import reporting_of
 from .variables import RaceError
 
@@ -96,8 +98,8 @@ def write_configuration(
         ini["mechanic"] = mechanic
     path = path or INI
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
-        ini.write(f)
+    ini.write(text := io.StringIO())
+    write_private(path, text.getvalue().encode())  # it may hold a password
 
 
 def environment() -> dict[str, str]:
