@@ -197,18 +197,18 @@ class Launcher:
         if nodes == 1:
             common["discovery.type"] = "single-node"
         else:
-            common["discovery.seed_hosts"] = json.dumps([f"{HOST}:{p}" for p in transport_ports])
-            common["cluster.initial_master_nodes"] = json.dumps([f"{name}-{i + 1}" for i in range(data_nodes)])
+            common["discovery.seed_hosts"] = [f"{HOST}:{p}" for p in transport_ports]
+            common["cluster.initial_master_nodes"] = [f"{name}-{i + 1}" for i in range(data_nodes)]
         spawned = []
         try:
             for i in range(nodes):
-                own = {
+                own: dict[str, Any] = {
                     "node.name": f"{name}-{i + 1}",
                     "http.port": http_ports[i],
                     "transport.port": transport_ports[i],
                 }
                 if i == data_nodes:
-                    own["node.roles"] = "[]"
+                    own["node.roles"] = []
                 elif cores:
                     own["node.processors"] = math.ceil(cores)
                     own["node.attr.cpu_cores"] = cores
@@ -258,7 +258,9 @@ class Launcher:
         text = options.read_text().replace("=logs/", f"={node}/logs/").replace("=data", f"={node}/logs")
         options.write_text(text)
         settings = settings | {"path.data": data, "path.logs": node / "logs"}
-        (config / "elasticsearch.yml").write_text("".join(f"{k}: {v}\n" for k, v in settings.items()))
+        # JSON is YAML, whatever characters a path has
+        lines = (f"{key}: {json.dumps(value, default=str)}\n" for key, value in settings.items())
+        security.write_private(config / "elasticsearch.yml", "".join(lines).encode())
         if secure:
             secure.write(config)
         folders.give(config, self.run_as)

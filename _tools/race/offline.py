@@ -17,14 +17,13 @@ from . import rally
 from .rally import Store, StoreOf
 
 NODE_SETTINGS = {
-    "cluster.name": "{{cluster_name}}",
-    "node.name": "{{node_name}}",
-    "path.data": "{{data_paths[0]}}",
-    "path.logs": "{{log_path}}",
-    "network.host": "{{network_host}}",
-    "http.port": "{{http_port}}",
-    "transport.port": "{{transport_port}}",
-    "discovery.type": "single-node",
+    "cluster.name": "cluster_name",
+    "node.name": "node_name",
+    "path.data": "data_paths[0]",
+    "path.logs": "log_path",
+    "network.host": "network_host",
+    "http.port": "http_port",
+    "transport.port": "transport_port",
 }
 """What Rally fills in for the one node that it provisions."""
 PORT = 19200
@@ -132,8 +131,10 @@ def _write_team(team: Path, config: Path, heap: str) -> None:
             (templates / file.name).write_text(_literally(text))
         elif file.is_file():
             shutil.copy(file, templates / file.name)
-    settings = COMMON_SETTINGS | {"xpack.security.enabled": "false"} | NODE_SETTINGS
-    (templates / "elasticsearch.yml").write_text("".join(f"{k}: {v}\n" for k, v in settings.items()))
+    settings = COMMON_SETTINGS | {"xpack.security.enabled": "false", "discovery.type": "single-node"}
+    lines = [f"{k}: {v}\n" for k, v in settings.items()]
+    lines += [f"{k}: {{{{ {v} | string | tojson }}}}\n" for k, v in NODE_SETTINGS.items()]
+    (templates / "elasticsearch.yml").write_text("".join(lines))
     (templates / "jvm.options.d" / "heap.options").write_text("-Xms{{heap_size}}\n-Xmx{{heap_size}}\n")
 
 

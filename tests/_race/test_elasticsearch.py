@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import requests
 from conftest import DOWNLOADS, ROOT, leftovers, make
+from planted import as_nobody, make_decoy, plant, state
 
+from _tools.elasticsearch import folders
 from _tools.elasticsearch.nodes import Launcher, NodeError
 from _tools.race import clusters
 
@@ -34,7 +36,8 @@ def test_three_nodes_form_a_green_cluster_and_free_ports_are_chosen(launcher):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        cluster = launcher.start("three", nodes=3, heap="512m", port=port)
+        odd = launcher.root / "data: #1, 'odd' \"é\" {x} [y] %20"
+        cluster = launcher.start("three", nodes=3, heap="512m", port=port, data=odd)
         try:
             assert port not in cluster.http_ports
             assert len(set(cluster.http_ports)) == 3
@@ -42,6 +45,7 @@ def test_three_nodes_form_a_green_cluster_and_free_ports_are_chosen(launcher):
             assert (health["status"], health["number_of_nodes"]) == ("green", 3)
             nodes = requests.get(f"{cluster.url}/_nodes/jvm", timeout=10).json()["nodes"].values()
             assert {n["jvm"]["mem"]["heap_max_in_bytes"] for n in nodes} == {512 << 20}
+            assert all(any((odd / f"three-{number}").iterdir()) for number in (1, 2, 3)), "data are elsewhere"
         finally:
             launcher.stop("three")
 
@@ -64,6 +68,9 @@ def test_a_node_that_dies_at_start_shows_the_end_of_its_log(launcher):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts nodes as another user")
 def test_a_clone_below_a_folder_that_nobody_cannot_enter(tmp_path):
+    """Nor does root follow what nobody puts into its folders there."""
+    decoy = make_decoy(tmp_path / "decoy")
+    before = state(decoy)
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     launcher = Launcher(closed / "_work", DOWNLOADS)
@@ -73,7 +80,15 @@ def test_a_clone_below_a_folder_that_nobody_cannot_enter(tmp_path):
         cluster = launcher.start("closed", port=9300)
         assert requests.get(cluster.url, timeout=10).ok
         assert cluster.processes()[0].username() == "nobody"
+        planted = as_nobody(plant, launcher.root, decoy)  # while it runs
+        assert any(path.startswith("closed-1/logs/") for path in planted)
         launcher.stop("closed")
+        with pytest.raises(NodeError, match="closed-1 ended at start"):  # in data that are links
+            launcher.start("closed", port=9300)
+        folders.remove(launcher.root / "closed-1" / "data")
+        launcher.start("closed", port=9300)
+        launcher.stop("closed")
+        assert state(decoy) == before
         assert stat.S_IMODE(closed.stat().st_mode) == 0o700
     finally:
         launcher.stop("closed")

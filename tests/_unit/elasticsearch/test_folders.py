@@ -1,7 +1,6 @@
 """What root does where the user of its nodes has put links, files and folders in its way: nothing outside."""
 
 import contextlib
-import multiprocessing
 import os
 import pwd
 import shutil
@@ -10,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from planted import as_nobody, make_decoy, plant, state
 
 from _tools.elasticsearch import folders
 from _tools.elasticsearch.install import PLUGINS
@@ -18,8 +18,6 @@ from _tools.race import offline
 from _tools.race.rally import Store
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders to another user")
-NAMES = ("config", "logs", "tmp", "data", "stdout.log", ".rally", "rally.ini", "logging.json", "team", "distributions")
-NAMES += ("benchmarks", "races", "elasticsearch.yml", "users", "jvm.options", "elasticsearch-8.0.0.tar.gz", "track")
 
 
 @pytest.fixture
@@ -46,63 +44,10 @@ def launcher(place):
 @pytest.fixture
 def decoy(place):
     """A folder of root's with all that the launcher writes, by name; fails where any of it was changed."""
-    decoy = place / "decoy"
-    for folder in (decoy, decoy / "logs", decoy / ".rally", decoy / "distributions"):
-        folder.mkdir()
-        for name in {*NAMES, "secret"} - {"logs", ".rally", "distributions"}:
-            (folder / name).write_text("root's own")
-            (folder / name).chmod(0o600)
+    decoy = make_decoy(place / "decoy")
     before = state(decoy)
     yield decoy
     assert state(decoy) == before
-
-
-def state(folder):
-    found = {}
-    for path in [folder, *folder.rglob("*")]:
-        s = path.lstat()
-        content = path.read_bytes() if path.is_file() else sorted(os.listdir(path))
-        found[path] = (s.st_uid, s.st_gid, s.st_mode, s.st_nlink, s.st_mtime_ns, content)
-    return found
-
-
-def as_nobody(function, *arguments):
-    """Calls a function in a process of the user nobody and returns what it returns."""
-
-    def child(results):
-        user = pwd.getpwnam("nobody")
-        os.setgroups([])
-        os.setgid(user.pw_gid)
-        os.setuid(user.pw_uid)
-        results.put(function(*arguments))
-
-    context = multiprocessing.get_context("fork")
-    results = context.Queue()
-    process = context.Process(target=child, args=(results,))
-    process.start()
-    planted = results.get(timeout=60)
-    process.join()
-    return planted
-
-
-def plant(root, decoy):
-    """Puts links to the decoy in the place of all that this user can move, and where more could be written."""
-    planted = []
-    for folder, names, files in list(os.walk(root, topdown=False)):
-        if not os.access(folder, os.W_OK):
-            continue
-        for name in {*names, *files, *NAMES}:
-            path = Path(folder) / name
-            target = decoy / name if name in files or path.suffix or name == "users" else decoy
-            with contextlib.suppress(OSError):
-                if path.exists() or path.is_symlink():
-                    path.rename(path.with_name(f"{name}.moved"))
-                try:
-                    os.link(target, path, follow_symlinks=False)  # where the kernel lets
-                except OSError:
-                    path.symlink_to(target)
-                planted.append(str(path.relative_to(root)))
-    return planted
 
 
 def give_all(folder):
