@@ -90,6 +90,7 @@ def create(folder: Path, name: str, host: str) -> Security:
 
 def write_private(path: Path, content: bytes) -> None:
     """Writes a file anew that nobody but its owner can read, whatever was there and whoever could read that."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as f:
         f.write(content)

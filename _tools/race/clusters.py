@@ -16,7 +16,9 @@ from cluster_metrics.core.index import OLDEST_ELASTICSEARCH
 
 from ..elasticsearch.install import DEFAULT_VERSION, esql_versions
 from ..elasticsearch.nodes import Cluster, Launcher
+from ..elasticsearch.security import write_private
 from ..sketch_server import launch as sketch_server
+from . import rally
 from .delay import delayed
 from .rally import Store, StoreOf
 from .variables import RaceError, switched_on, variable
@@ -157,12 +159,32 @@ def target_hosts(launcher: Launcher) -> Iterator[tuple[str, str]]:
             raise RaceError("DELAY_MS goes with the embedded target, not with HOSTS")
         options = variable("CLIENT_OPTIONS")
         check_target(hosts, options)
-        yield hosts, options
+        with private(options) as file:
+            yield hosts, file
         return
     with cluster(launcher, TARGET, start_target) as target, distant(target.hosts) as hosts:
         options = variable("CLIENT_OPTIONS", target.client_options_file)
         check_target(hosts, options)
-        yield hosts, options
+        with private(options) as file:
+            yield hosts, file
+
+
+@contextlib.contextmanager
+def private(client_options: str) -> Iterator[str]:
+    """Client options in a file, as everybody can read the command lines of Rally's processes.
+
+    :param client_options: as ``--client-options`` takes them.
+    :return: the same as the name of a file, which lasts as long as the context if it was made for it.
+    """
+    if not client_options or client_options.endswith(".json"):
+        yield client_options
+        return
+    file = rally.RALLY_HOME / "client-options.json"
+    write_private(file, json.dumps(opts.ClientOptions(client_options).all_client_options).encode())
+    try:
+        yield str(file)
+    finally:
+        file.unlink()
 
 
 def named_store() -> Store | StoreOf | None:

@@ -96,10 +96,8 @@ def write_configuration(
     ini.remove_section("mechanic")
     if mechanic:
         ini["mechanic"] = mechanic
-    path = path or INI
-    path.parent.mkdir(parents=True, exist_ok=True)
     ini.write(text := io.StringIO())
-    write_private(path, text.getvalue().encode())  # it may hold a password
+    write_private(path or INI, text.getvalue().encode())  # it may hold a password
 
 
 def environment() -> dict[str, str]:

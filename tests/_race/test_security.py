@@ -13,6 +13,7 @@ import requests
 from conftest import DOWNLOADS, ESRALLY, ROOT, make
 
 from _tools.elasticsearch.nodes import Launcher
+from _tools.race import clusters
 
 WORK = ROOT / "_work" / "test-secured"
 
@@ -69,6 +70,18 @@ def test_nobody_without_the_password_is_let_in_and_nobody_else_can_read_it(secur
         telling = [p for p in files if options["basic_auth_password"].encode() in p.read_bytes()]
         assert telling == [Path(cluster.client_options_file)]
         assert stat.S_IMODE(telling[0].stat().st_mode) == 0o600
+        settings = secured.root / f"{name}-1" / "config" / "elasticsearch.yml"  # with the password of the keystore
+        assert "keystore.password" in settings.read_text() and stat.S_IMODE(settings.stat().st_mode) == 0o600
+
+
+def test_client_options_with_a_password_reach_rally_as_a_file(secured, monkeypatch):
+    target = secured.running("target")
+    options = target.client_options
+    monkeypatch.setenv("HOSTS", target.hosts[0])
+    monkeypatch.setenv("CLIENT_OPTIONS", json.dumps({"default": options}))
+    with clusters.target_hosts(secured) as (hosts, client_options):  # has asked it by Rally's own client
+        assert hosts == target.hosts[0] and options["basic_auth_password"] not in client_options
+        assert json.loads(Path(client_options).read_text()) == {"default": options}
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,11 @@
 """The target that a challenge needs."""
 
+import stat
 import types
+from pathlib import Path
 
 import pytest
+from esrally.utils import opts
 
 from _tools.race import clusters
 from _tools.race.variables import VARIABLES, RaceError
@@ -74,3 +77,28 @@ def test_a_target_that_does_more_than_is_needed_will_do(given):
     launcher = up(**clusters.target_variables())
     given(CHALLENGE="ingest")
     assert clusters.running(launcher, "target")
+
+
+@pytest.mark.parametrize(
+    "options, read",
+    [
+        (
+            "timeout:7,basic_auth_user:'me',basic_auth_password:'secret'",
+            {"timeout": 7, "basic_auth_password": "secret"},
+        ),
+        ('{"default": {"basic_auth_password": "secret"}}', {"basic_auth_password": "secret"}),
+    ],
+)
+def test_client_options_reach_rally_as_a_file_of_our_own(monkeypatch, tmp_path, options, read):
+    monkeypatch.setattr(clusters.rally, "RALLY_HOME", tmp_path / "rally")
+    with clusters.private(options) as file:
+        assert stat.S_IMODE(Path(file).stat().st_mode) == 0o600
+        assert opts.ClientOptions(file).default == opts.ClientOptions(options).default
+        assert opts.ClientOptions(file).default.items() >= read.items()
+    assert not Path(file).exists()
+
+
+@pytest.mark.parametrize("options", ["", "my-options.json"])
+def test_client_options_that_are_a_file_stay_as_they_are(options):
+    with clusters.private(options) as file:
+        assert file == options

@@ -17,7 +17,11 @@ def home(tmp_path, monkeypatch):
 
 
 def test_rally_reads_the_derived_configuration_as_it_was_meant(home):
-    rally.write_configuration(Store("https://me:p%24%25ss@store.example:9201"))
+    home.mkdir()
+    rally.INI.touch(0o644)
+    with open(rally.INI) as opened_before:
+        rally.write_configuration(Store("https://me:p%24%25ss@store.example:9201"))
+        assert not opened_before.read(), "who had it open reads the password"
     config = ConfigFile().load()
     assert config["node"]["root.dir"] == f"{home}/benchmarks"
     assert config["benchmarks"]["local.dataset.cache"] == f"{home}/benchmarks/data"
