@@ -1,14 +1,56 @@
-"""The targets and variables of make. It needs nothing but Python, so that make can refuse a wrong one before set-up."""
+"""The targets, variables and exit codes of make. It needs nothing but Python, so that make can refuse a wrong variable
+before set-up."""
 
 import difflib
 import os
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import IntEnum
+
+RACE_ID = r"(?!\.{1,2}(\s|\Z))[\w.-]{1,128}"
+"""What the id of a race looks like, ASCII: it becomes the name of a folder."""
+SECRETS = re.compile(r"(?is)((?:password|api_key|auth|token|secret)[^:=]*[:=]).*")
+USERS = re.compile(r"(?s)^(\w+://)?.*@")
+
+
+class Exit(IntEnum):
+    """Exit codes of what stands behind make, which itself prints them as ``Error N`` and exits with 2."""
+
+    DONE = 0
+    REFUSED = 1
+    RALLY = 64
+    INCOMPLETE = 65
+    INTERRUPTED = 130
+
+
+EXITS = {
+    Exit.DONE: "done",
+    Exit.REFUSED: "refused or failed, as the line that begins with [ERROR] says",
+    Exit.RALLY: "Rally ended the race with an error, which it prints",
+    Exit.INCOMPLETE: "the race that is reported or compared is INCOMPLETE, as the head of the report says",
+    Exit.INTERRUPTED: "interrupted; ended by another signal: 128 and its number",
+}
 
 
 class RaceError(Exception):
     """Something that keeps a race from starting; the message is for the person at the terminal."""
+
+
+def escaped(text: str) -> str:
+    """A text of someone else as a part of one line: what cannot be printed as its escape."""
+    return (
+        text
+        if text.isprintable()
+        else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    )
+
+
+def shown(value: object, most: int = 200) -> str:
+    """A value in a message: escaped, without passwords, cut to so many characters."""
+    text = escaped(SECRETS.sub(r"\1***", USERS.sub(r"\1***@", str(value))))
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 @dataclass(frozen=True)
@@ -33,12 +75,23 @@ class Variable:
         :raises RaceError: with one line that names the variable, the value and what is allowed.
         """
         value = os.environ.get(self.name, "").strip() or default
-        if value and self.pattern and not re.fullmatch(self.pattern, value):
-            raise RaceError(f"{self.name} is [{value}], allowed is {self.allowed}")
+        if value and self.pattern and not re.fullmatch(self.pattern, value, re.ASCII):
+            raise self.wrong(value, self.allowed)
+        if not value.isprintable():
+            raise self.wrong(value, "what can be printed on one line")
         return value
 
+    def wrong(self, value: object, allowed: str) -> RaceError:
+        """The error of a value that is not allowed."""
+        return RaceError(f"{self.name} is [{shown(value)}], allowed is {allowed}; 'make' explains {self.name}")
 
-NUMBER = r"\d+(\.\d+)?"
+
+NUMBER = r"\d{1,15}(\.\d{1,15})?"
+SWITCH = (r"[01]", "0 or 1")
+TAG = r"[\w.-]{1,64}:[^,:]{1,200}"
+ID_WORDS = "1 to 128 of letters, digits, `_`, `.` and `-`, neither `.` nor `..`"
+NAME_WORDS = "an id, a tag as `key:value`, or `last`"
+RACE_NAME = rf"{RACE_ID}|[\w.-]{{1,64}}:[^,:\s]{{1,200}}"
 VARIABLES = {
     v.name: v
     for v in (
@@ -46,7 +99,7 @@ VARIABLES = {
         Variable(
             "PARAMS", "", "track parameters, as for `--track-params`: `k:v,k:v`, or a JSON file, which takes lists"
         ),
-        Variable("TEST_MODE", "0", "1: a thousand rows per epoch, two passes, two rounds"),
+        Variable("TEST_MODE", "0", "1: a thousand rows per epoch, two passes, two rounds", *SWITCH),
         Variable(
             "ES_VERSION",
             "8.17.2, or what the challenge needs",
@@ -70,12 +123,12 @@ VARIABLES = {
             r"\d{1,3}(\.\d+)?",
             "CPU cores of each node, such as 0.4; 0 leaves them free",
         ),
-        Variable("COORDINATOR", "0", "1: one more node, which holds no data and takes all requests"),
+        Variable("COORDINATOR", "0", "1: one more node, which holds no data and takes all requests", *SWITCH),
         Variable(
             "HEAP",
             "1g",
             "heap of each of these nodes",
-            r"[1-9]\d*[mg]",
+            r"[1-9]\d{0,5}[mg]",
             "megabytes or gigabytes, such as 512m or 1g",
         ),
         Variable(
@@ -86,7 +139,9 @@ VARIABLES = {
             "an integer from 1000 to 64999",
         ),
         Variable("DATA", "within WORK", "folder for their data"),
-        Variable("SECURITY", "0", "1: target and metrics store take TLS and a password, made anew at each start"),
+        Variable(
+            "SECURITY", "0", "1: target and metrics store take TLS and a password, made anew at each start", *SWITCH
+        ),
         Variable(
             "DELAY_MS",
             "0",
@@ -95,7 +150,13 @@ VARIABLES = {
             r"\d{1,4}(\.\d+)?",
             "milliseconds from 0 to 9999",
         ),
-        Variable("TAGS", "", "user tags, as for `--user-tags`, such as `intention:baseline`"),
+        Variable(
+            "TAGS",
+            "",
+            "user tags, as for `--user-tags`, such as `intention:baseline`",
+            rf"{TAG}(,{TAG})*",
+            "`key:value,key:value`, keys of letters, digits, `_`, `.` and `-`",
+        ),
         Variable("HOSTS", "", "race against this cluster instead, `host:port,host:port`"),
         Variable(
             "CLIENT_OPTIONS", "", "client options for HOSTS, as for `--client-options`; a file's name ends in `.json`"
@@ -109,15 +170,19 @@ VARIABLES = {
             "use the metrics store that this `rally.ini` names; `report` and `compare` find races there wherever they "
             "ran",
         ),
-        Variable("RACE_ID", "random", "id of the race; of `aa` the beginning of its ids"),
+        Variable("RACE_ID", "random", "id of the race; of `aa` the beginning of its ids", RACE_ID, ID_WORDS),
         Variable("RALLY_ARGS", "", "further arguments for `esrally`, separated by blanks"),
-        Variable("RACE", "last", "of `report`: the race, by id, or by tag as `key:value`"),
+        Variable(
+            "RACE", "last", "of `report`: the race, by id, or by tag as `key:value`", rf"{RACE_ID}|{TAG}", NAME_WORDS
+        ),
         Variable(
             "RACES",
             "",
             "of `compare` and `plan`: races by id or tag, or `last`; of `aa`: how many to race, or those of before",
+            rf"({RACE_NAME})(\s+({RACE_NAME}))*",
+            f"{NAME_WORDS}; several with blanks between",
         ),
-        Variable("SKETCH", "0", "of `up`: 1 starts the sketch server as well"),
+        Variable("SKETCH", "0", "of `up`: 1 starts the sketch server as well", *SWITCH),
         Variable("TARGET_DOCS", "0", "of `plan`: documents indexed per second", NUMBER, "a number of 0 or more"),
         Variable("TARGET_QPS", "0", "of `plan`: searches per second", NUMBER, "a number of 0 or more"),
         Variable("REPLICAS", "1", "of `plan`: replicas of each shard", r"\d", "an integer from 0 to 9"),
@@ -131,7 +196,7 @@ VARIABLES = {
         ),
         Variable("DOCUMENTS", "those of the races", "of `plan`: documents held today", NUMBER, "a number of 0 or more"),
         Variable("CSV", "", "of `bench-statistics`: `es_profile_decomp.csv` files of races, instead of simulated ones"),
-        Variable("YES", "0", "of `clean`: 1 does not ask"),
+        Variable("YES", "0", "of `clean`: 1 does not ask", *SWITCH),
         Variable("WORK", "_work", "folder for all run-time state"),
         Variable("PYTHON", "python3", "the Python that the virtual environment is made of"),
     )
@@ -165,7 +230,7 @@ def variable(name: str, default: str = "") -> str:
 
 
 def switched_on(name: str) -> bool:
-    return variable(name) not in ("", "0")
+    return variable(name) == "1"
 
 
 def check_names(given: list[str]) -> None:
@@ -175,13 +240,21 @@ def check_names(given: list[str]) -> None:
     """
     for name in given:
         if name not in VARIABLES:
-            near = difflib.get_close_matches(name.upper(), VARIABLES, 1, 0.5)
-            hint = f"; did you mean {near[0]}?" if near else ";"
-            raise RaceError(f"make has no variable {name!r}{hint} 'make' lists them all")
+            raise RaceError(
+                f"make has no variable {escaped(name)!r}{nearest(name.upper(), VARIABLES)} 'make' lists them all"
+            )
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Asks whether the known name that is most like this one was meant, if any is."""
+    near = difflib.get_close_matches(name, known, 1, 0.5)
+    return f"; did you mean {near[0]}?" if near else ";"
 
 
 if __name__ == "__main__":
     try:
-        check_names(os.environ.get("GIVEN", "").split())
+        check_names(given := os.environ.get("GIVEN", "").split())
+        for name in given:
+            variable(name)
     except RaceError as e:
         sys.exit(f"[ERROR] {e}")

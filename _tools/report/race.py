@@ -2,8 +2,9 @@
 
 import configparser
 import contextlib
-import json
 import os
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,8 +14,11 @@ from typing import Any
 import elasticsearch
 from elasticsearch import helpers
 
-from cluster_metrics.core.challenge import SCHEMA, Challenge, challenges
+from cluster_metrics.core.challenge import OLDEST_SCHEMA, SCHEMA, Challenge, challenges
 from cluster_metrics.core.index import CHECKS
+
+from ..race.variables import RACE_ID, escaped, shown
+from .sound import REQUEST, SAMPLE, Sound, gaps, printable, read_check
 
 MOST_RACES = 1000
 """Most races that a tag stands for; of more, the newest are taken."""
@@ -22,6 +26,10 @@ MOST_RACES = 1000
 
 class ReportError(Exception):
     """A report that cannot be written; the message is for the person at the terminal."""
+
+
+class IncompleteError(ReportError):
+    """A race of which too little is there to be reported."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +71,14 @@ class Race:
 
     :param document: its document in ``rally-races-*``.
     :param samples: its normal samples in order of time; failed ones left out, but for bulk requests.
-    :param failed: samples that failed, by operation.
+    :param failed: requests that failed, by operation: of all operations, Rally's own and warm-up included.
     :param parameters: the track parameters as resolved.
     :param target: version, JVM, cores and heap of each node of the target.
     :param index: documents, segments and store size of the index.
     :param local: whether load driver and target ran on one machine; None when that is not recorded.
     :param schedule: when requests of each task, whichever, were under way, in order of time.
+    :param faults: what is missing or odd about its documents, and of each operation that failed the first reason; plain
+        sentences.
     """
 
     document: dict[str, Any]
@@ -79,6 +89,7 @@ class Race:
     index: dict[str, Any] = field(default_factory=dict)
     local: bool | None = None
     schedule: list[Stretch] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
 
     @property
     def id(self) -> str:
@@ -97,6 +108,13 @@ class Race:
         if found := challenges().get(self.challenge):
             return found
         raise ReportError(f"race [{self.id}] ran challenge [{self.challenge}], which is none of this track's")
+
+    @property
+    def problems(self) -> list[str]:
+        """Why the race is incomplete, plain sentences; empty when it is complete."""
+        unfinished = [] if self.document.get("results") else ["The race was not finished."]
+        failed = [f"Of {name} {number:,} failed." for name, number in self.failed.items()]
+        return [*unfinished, *failed, *self.faults]
 
     def of(self, kind: str) -> list[Sample]:
         """The samples of a kind."""
@@ -126,12 +144,22 @@ def reporting_of(ini: Path) -> dict[str, str]:
     try:
         text = Path(ini).read_text()
     except OSError as e:
-        raise ReportError(f"cannot read [{ini}]: {e.strerror}") from None
+        raise ReportError(f"cannot read [{shown(ini)}]: {e.strerror}") from None
+    except UnicodeDecodeError:
+        raise ReportError(f"[{shown(ini)}] is no rally.ini, it is no text") from None
     config = configparser.ConfigParser()
-    config.read_string(Template(text).substitute(CONFIG_DIR=ini.parent))  # as Rally reads it
-    reporting = dict(config["reporting"]) if config.has_section("reporting") else {}
+    try:
+        config.read_string(Template(text).substitute(CONFIG_DIR=ini.parent))  # as Rally reads it
+        reporting = dict(config["reporting"]) if config.has_section("reporting") else {}
+    except (configparser.Error, ValueError, KeyError) as e:
+        raise ReportError(f"[{shown(ini)}] is no rally.ini: {shown(str(e).splitlines()[0])}") from None
     if reporting.get("datastore.type") != "elasticsearch":
-        raise ReportError(f"[{ini}] names no metrics store; set datastore.type = elasticsearch as in rally.ini.example")
+        raise ReportError(
+            f"[{shown(ini)}] names no metrics store; set datastore.type = elasticsearch as in rally.ini.example"
+        )
+    port = reporting.get("datastore.port", "")
+    if not reporting.get("datastore.host") or not (port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
+        raise ReportError(f"[{shown(ini)}] needs datastore.host and, from 1 to 65535, datastore.port")
     return reporting
 
 
@@ -174,8 +202,24 @@ def _find(store: elasticsearch.Elasticsearch, race: str, most: int) -> list[dict
         found = store.search(index="rally-races-*", query=_query(race), sort=sort, size=most, allow_no_indices=True)
     hits = found["hits"]["hits"]
     if not hits:
-        raise ReportError("the metrics store holds no race" if race == "last" else f"no race [{race}] in the store")
-    return [hit["_source"] for hit in hits]
+        raise ReportError(
+            "the metrics store holds no race" if race == "last" else f"no race [{shown(race)}] in the store"
+        )
+    return [_checked(hit["_source"]) for hit in hits]
+
+
+def _checked(document: dict[str, Any]) -> dict[str, Any]:
+    """The document of a race, in a form that can be printed and whose id can be a folder.
+
+    :raises ReportError: when it does not say which race it is.
+    """
+    found: dict[str, Any] = printable(document)
+    for key in ("race-id", "race-timestamp", "challenge"):
+        if not isinstance(found.get(key), str):
+            raise ReportError(f"race [{shown(found.get('race-id'))}]: its document in the metrics store has no [{key}]")
+    if not re.fullmatch(RACE_ID, found["race-id"], re.ASCII):
+        raise ReportError(f"the id of race [{shown(found['race-id'])}] in the metrics store is none that Rally makes")
+    return found | {key: found.get(key) if isinstance(found.get(key), dict) else {} for key in ("results", "user-tags")}
 
 
 @contextlib.contextmanager
@@ -184,9 +228,11 @@ def _asking() -> Iterator[None]:
     try:
         yield
     except elasticsearch.ApiError as e:
-        raise ReportError(f"the metrics store answers with an error: {e.message}") from None
+        raise ReportError(f"the metrics store answers with an error: {shown(e.message)}") from None
+    except helpers.ScanError:
+        raise ReportError("the metrics store answers with an error: some of its shards do not answer") from None
     except elasticsearch.TransportError as e:
-        raise ReportError(f"the metrics store is out of reach: {str(e).splitlines()[0]}") from None
+        raise ReportError(f"the metrics store is out of reach: {shown(str(e).splitlines()[0])}") from None
 
 
 def load(store: elasticsearch.Elasticsearch, race: str) -> Race:
@@ -218,47 +264,69 @@ def load_all(store: elasticsearch.Elasticsearch, name: str, challenge: str = "")
 def _read(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
     """Reads the samples of a race, and none of an earlier one that was given the same id."""
     own = [{"term": {key: document[key]}} for key in ("race-id", "race-timestamp")]
-    kinds = Race(document, [], {}).record.samples
+    kinds = list(Race(document, [], {}).record.samples)
+
+    def found(name: str, *filters: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
+        query = {"query": {"bool": {"filter": [*own, {"term": {"name": name}}, *filters]}}}
+        return [hit["_source"] for hit in helpers.scan(store, index="rally-metrics-*", query=query, **options)]
+
     with _asking():
-        filters = [
-            *own,
-            {"term": {"name": "service_time"}},
-            {"term": {"sample-type": "normal"}},
-            {"terms": {"operation-type": list(kinds)}},
-        ]
-        query = {"query": {"bool": {"filter": filters}}}
-        hits = [h["_source"] for h in helpers.scan(store, index="rally-metrics-*", query=query)]
-        query = {"query": {"bool": {"filter": [*own, {"term": {"name": "processing_time"}}]}}}
-        keys = ["task", "sample-type", "@timestamp", "value"]
-        requests = [h["_source"] for h in helpers.scan(store, index="rally-metrics-*", query=query, _source=keys)]
-    if not hits:
-        raise ReportError(f"race [{document['race-id']}] has no samples of this track, or was not finished")
-    check: dict[str, Any] = next((hit["meta"] for hit in hits if hit["operation-type"] in CHECKS), {})
-    if (schema := check.get("schema", SCHEMA)) > SCHEMA:
+        samples = found("service_time", {"term": {"sample-type": "normal"}}, {"terms": {"operation-type": kinds}})
+        failures = found("service_time", {"term": {"meta.success": False}})
+        requests = found("processing_time", _source=["task", "sample-type", "@timestamp", "value"])
+    return race_of(document, samples, failures, requests)
+
+
+def race_of(
+    document: dict[str, Any],
+    hits: Iterable[dict[str, Any]],
+    failures: Iterable[dict[str, Any]] = (),
+    requests: Iterable[dict[str, Any]] = (),
+) -> Race:
+    """A race of its documents in the metrics store; those that lack what they should have are left out and counted.
+
+    :param hits: ``service_time`` of its record's samples, none of warm-up.
+    :param failures: ``service_time`` of all requests that failed.
+    :param requests: ``processing_time`` of all requests.
+    :raises ReportError: when its samples are of a version that this track does not read, or there are none.
+    """
+    record, sound, faults = Race(document, [], {}).record, Sound(), list[str]()
+    read = sound.ordered(hits, SAMPLE)
+    checks = [hit["meta"] for hit in read if hit["operation-type"] in CHECKS and hit["meta"].get("success") is True]
+    check = next(iter(checks), None)
+    _check_schema(document, check or {})
+    known = read_check(check, faults)
+    counted = sound.samples(record, (hit for hit in read if hit["operation-type"] not in CHECKS))
+    samples = [Sample(h["operation-type"], h["@timestamp"], h["operation"], h["value"], h["meta"]) for h in counted]
+    failed: Counter[str] = Counter()
+    for hit in sound.ordered(failures, SAMPLE):
+        operation, reason = escaped(hit["operation"]), hit["meta"].get("error-description")
+        if reason and operation not in failed:
+            faults.append(f"{operation} failed first with: {shown(reason)}")
+        failed[operation] += 1
+    schedule = stretches(sound.ordered(requests, REQUEST))
+    if document.get("results"):
+        faults += gaps(record, known["parameters"], samples)
+    race = Race(document, samples, dict(failed), **known, schedule=schedule, faults=faults + sound.sentences())
+    if not samples and not failed:
+        none = "has no samples of this track"
+        if not document.get("results"):
+            raise IncompleteError(f"race [{race.id}] is INCOMPLETE: it was not finished and {none}")
+        raise ReportError(f"race [{race.id}] {none}: it ran no task that is reported")
+    return race
+
+
+def _check_schema(document: dict[str, Any], check: dict[str, Any]) -> None:
+    """Whether this track reads samples of the version that a race recorded; those before it counted have none.
+
+    :raises ReportError: when it does not.
+    """
+    schema = check.get("schema", 0)
+    if not isinstance(schema, int) or not OLDEST_SCHEMA <= schema <= SCHEMA:
         raise ReportError(
-            f"race [{document['race-id']}] has samples of version {schema}, this track reads up to {SCHEMA}; report it "
-            "with the version of the track that raced it"
+            f"race [{document['race-id']}] has samples of version {shown(schema)}, this track reads {OLDEST_SCHEMA} to "
+            f"{SCHEMA}; report it with the version of the track that raced it"
         )
-    samples: list[Sample] = []
-    failed: dict[str, int] = {}
-    for hit in sorted(hits, key=lambda h: h["@timestamp"]):
-        kind, cell = hit["operation-type"], hit["operation"]
-        if kind in CHECKS:
-            continue
-        if not hit["meta"]["success"]:
-            failed[cell] = failed.get(cell, 0) + 1
-        if hit["meta"]["success"] or kinds[kind].partly and "success-count" in hit["meta"]:
-            samples.append(Sample(kind, hit["@timestamp"], cell, hit["value"], hit["meta"]))
-    return Race(
-        document,
-        samples,
-        failed,
-        json.loads(check.get("parameters", "{}")),
-        json.loads(check.get("target", "[]")),
-        {k: check[k] for k in ("docs", "segments", "store_bytes") if k in check},
-        check.get("local"),
-        stretches(requests),
-    )
 
 
 def stretches(requests: Iterable[dict[str, Any]]) -> list[Stretch]:
@@ -266,7 +334,7 @@ def stretches(requests: Iterable[dict[str, Any]]) -> list[Stretch]:
     found: list[Stretch] = []
     for request in sorted(requests, key=lambda r: r["@timestamp"]):
         start, warmup = request["@timestamp"], request["sample-type"] == "warmup"
-        one = Stretch(request["task"], warmup, start, start + request["value"])
+        one = Stretch(escaped(request["task"]), warmup, start, start + request["value"])
         last = found[-1] if found else one
         if found and (last.task, last.warmup) == (one.task, one.warmup):
             found[-1] = replace(last, end=max(last.end, one.end), requests=last.requests + 1)

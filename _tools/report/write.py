@@ -1,19 +1,24 @@
 """Writes the report of a race into a folder of its own and prints it."""
 
+import contextlib
 import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from ..race.variables import shown
 from . import compare, limits, noise, page, schedule
 from .explained import report_of
-from .race import Race, ReportError, connect, load, load_all
+from .race import IncompleteError, Race, ReportError, connect, load, load_all
 from .section import Section
 from .table import Column, Table
 from .text import count, setting, started
 
+LONGEST = 200
+"""Characters of a folder's name."""
 PUBLIC = (
     "race-id",
     "race-timestamp",
@@ -32,36 +37,94 @@ PUBLIC = (
 """What ``report.json`` keeps of a race's document. Parameters of plugins and cars may hold credentials: not these."""
 
 
-def write_report(ini: Path, race_id: str, folder: Path) -> None:
+INCOMPLETE = "INCOMPLETE: "
+"""What every rendering begins with of a race that has problems; they stand right below."""
+ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, StopIteration, AssertionError)
+"""What figures raise that are made of samples which do not go together."""
+
+
+def write_report(ini: Path, race_id: str, folder: Path) -> list[str]:
     """Reads a race from the metrics store that ``ini`` names, writes its report below ``folder`` and prints it.
 
+    :return: why the race is incomplete, a sentence each; empty when it is complete.
     :raises ReportError: see :func:`.race.load`; also for a challenge without a report.
     """
-    race = load(connect(ini), race_id)
-    sections = [*report_of(race).sections(race), *schedule.sections(race), limits.section(race)]
-    facts = facts_of(race)
-    text = page_of(f"Race {race.id}", sections, "".join(f"- {fact}\n" for fact in facts))
-    html = page.html(f"Race {race.id}", facts, sections, source_of(race))
-    write_pages(folder / race.id, text, html, record_of(race, sections), sheets(race))
+    race, sections = made(load(connect(ini), race_id))
+    race, tables = attempted(race, sheets)
+    facts, title = facts_of(race), f"{INCOMPLETE if race.problems else ''}Race {race.id}"
+    text = page_of(title, sections, "".join(f"- {fact}\n" for fact in facts))
+    html = page.html(title, facts, sections, source_of(race))
+    write_pages(folder / race.id, text, html, record_of(race, sections), tables)
+    return race.problems
 
 
-def write_comparison(ini: Path, names: list[str], folder: Path, noise_file: Path, challenge: str = "") -> None:
+def made(race: Race) -> tuple[Race, list[Section]]:
+    """A race and the sections of its report, those that can be made; what cannot is a fault of the race."""
+    own = report_of(race).sections
+    found: list[Section] = []
+    for part in (own, schedule.sections, lambda race: [limits.section(race)]):
+        race, sections = attempted(race, part)
+        found += sections
+    return race, found
+
+
+def attempted(race: Race, part: Callable[[Race], list[Any]]) -> tuple[Race, list[Any]]:
+    """What a part of a report makes of a race; nothing where its samples do not suffice, which is a fault then."""
+    try:
+        return race, part(race)
+    except ODD as e:
+        fault = f"Its samples do not suffice for all of the report: {reason(e)}."
+        return replace(race, faults=[*race.faults, fault]), []
+
+
+@contextlib.contextmanager
+def worked_out(done: str, problems: list[str]) -> Iterator[None]:
+    """Puts into one line that several races cannot be compared or the like, for want of samples that go together.
+
+    :param problems: of these races.
+    """
+    try:
+        yield
+    except ODD as e:
+        why = "; ".join([*problems, f"the samples do not go together: {reason(e)}"])
+        raise IncompleteError(f"INCOMPLETE: nothing can be {done}: {why}") from None
+
+
+def reason(error: Exception) -> str:
+    """An error and where it came from, in one line."""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return shown(f"{type(error).__name__} ({error}) in {Path(where.filename).name}, line {where.lineno}")
+
+
+def problems_of(races: Iterable[Race]) -> list[str]:
+    """The problems of several races, each with its race."""
+    return [f"race {race.id}: {problem}" for race in races for problem in race.problems]
+
+
+def write_comparison(ini: Path, names: list[str], folder: Path, noise_file: Path, challenge: str = "") -> list[str]:
     """Compares races, writes the comparison below ``folder`` and prints it.
 
     :param names: two or more, as :func:`.race.load_all` takes them; the first is what the others are held against.
     :param noise_file: where :func:`write_noise` keeps the noise floors.
     :param challenge: of the races that tags stand for; empty for any.
+    :return: why races are incomplete, a sentence each; empty when all are complete.
     :raises ReportError: see :func:`.race.load_all` and :func:`.compare.comparison`.
     """
     named = _load_all(ini, names, challenge)
     first = next(iter(named.values()))[0]
-    found = compare.comparison(named, noise.fitting(noise.read(noise_file), first))
-    title = "Comparison of " + ", ".join(side.title for side in found.sides)
-    own: Callable[[compare.Comparison], list[Section]] = getattr(report_of(first), "compared", lambda found: [])
-    sections = [*own(found), *compare.sections(found)]
-    out = folder / re.sub(r"[^\w.-]", "_", "-".join(["compare", *(side.name for side in found.sides)]))
-    record = compare.record(found) | {"sections": [section.record() for section in sections]}
-    write_pages(out, page_of(title, sections), page.html(title, [], sections, title), record, [compare.sheet(found)])
+    problems = problems_of(race for of in named.values() for race in of)
+    with worked_out("compared", problems):
+        found = compare.comparison(named, noise.fitting(noise.read(noise_file), first))
+        title = f"{INCOMPLETE if problems else ''}Comparison of {', '.join(side.title for side in found.sides)}"
+        own: Callable[[compare.Comparison], list[Section]] = getattr(report_of(first), "compared", lambda found: [])
+        sections = [*own(found), *compare.sections(found)]
+        record = compare.record(found) | {"sections": [section.record() for section in sections]}
+        tables = [compare.sheet(found)]
+    out = folder / re.sub(r"[^\w.-]", "_", "-".join(["compare", *(side.name for side in found.sides)]))[:LONGEST]
+    record["problems"] = problems
+    top = "".join(f"- {problem}\n" for problem in problems)
+    write_pages(out, page_of(title, sections, top), page.html(title, problems, sections, title), record, tables)
+    return problems
 
 
 def write_pages(out: Path, text: str, html: str, record: dict[str, Any], tables: Sequence[Table]) -> None:
@@ -83,7 +146,10 @@ def write_noise(ini: Path, names: list[str], noise_file: Path, challenge: str = 
     :raises ReportError: see :func:`.race.load_all` and :func:`.noise.measure`.
     """
     races = [race for of in _load_all(ini, names, challenge).values() for race in of]
-    floor = noise.measure(races)
+    if problems := problems_of(races):
+        raise IncompleteError(f"INCOMPLETE: noise is measured on complete races; {problems[0]}")
+    with worked_out("measured", []):
+        floor = noise.measure(races)
     noise.keep(floor, noise_file)
     text = page_of(f"Noise of {floor.challenge}", noise.sections(races, floor))
     print(f"\n{text}\nwritten to {noise_file}", flush=True)
@@ -125,9 +191,10 @@ def page_of(title: str, sections: Sequence[Section], top: str = "") -> str:
 
 
 def facts_of(race: Race) -> list[str]:
-    """What was raced: challenge, versions, target, index, parameters, tags, failures; a line of Markdown each."""
+    """Why it is incomplete; challenge, versions, target, index, parameters and tags: a line of Markdown each."""
     document = race.document
-    lines = [
+    lines = [f"**{problem}**" for problem in race.problems]
+    lines += [
         f"challenge {race.challenge}, started {document.get('race-timestamp')}, Rally {document.get('rally-version')}"
     ]
     for node in race.target:
@@ -140,10 +207,6 @@ def facts_of(race: Race) -> list[str]:
         lines.append("parameters: " + ", ".join(f"{k}={setting(v)}" for k, v in race.parameters.items()))
     if tags := document.get("user-tags"):
         lines.append("tags: " + ", ".join(f"{k}={v}" for k, v in sorted(tags.items())))
-    if race.failed:
-        lines.append(
-            "**failed samples, left out below: " + ", ".join(f"{k} {v}" for k, v in race.failed.items()) + "**"
-        )
     return lines
 
 
@@ -156,7 +219,8 @@ def source_of(race: Race) -> str:
 
 
 def record_of(race: Race, sections: Sequence[Section]) -> dict[str, Any]:
-    """The race as it goes into ``report.json``: document, parameters, target, index, failures, all samples, and the
-    tables of its report."""
+    """The race as it goes into ``report.json``: problems, document, parameters, target, index, failures, samples and
+    the tables of its report."""
     document = {k: race.document[k] for k in PUBLIC if k in race.document}
-    return asdict(race) | {"document": document, "sections": [section.record() for section in sections]}
+    head = {"problems": race.problems}
+    return head | asdict(race) | {"document": document, "sections": [section.record() for section in sections]}

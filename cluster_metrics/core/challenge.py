@@ -17,6 +17,8 @@ Values = Mapping[str, Any]
 PACKAGE = Path(__file__).parents[1]
 SCHEMA = 1
 """Version of the samples; it rises whenever a key changes its name or meaning. Races before it counted have none."""
+OLDEST_SCHEMA = 0
+"""Oldest version that reports still read, 0 for races that have none; those of older ones are refused."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,168 @@
+"""Which documents of a race can be relied on: the others are left out and named, as is what is missing altogether."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from cluster_metrics.core.challenge import Challenge, Sample
+from cluster_metrics.core.index import CHECKS
+
+from ..race.variables import escaped, shown
+
+Document = dict[str, Any]
+REQUEST = {"task": str, "sample-type": str, "@timestamp": float, "value": float}
+SAMPLE = {"operation": str, "operation-type": str, "@timestamp": float, "value": float, "meta": dict}
+NODE = {"node": str, "version": str, "jvm": str, "cores": float, "heap_mb": float}
+UNITS = ("pass", "round")
+LATEST_MS = 2.5e14
+"""Greatest time in ms since the epoch that can be written as a date."""
+SHOWN = 6
+"""Most configurations that a sentence names."""
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number that can be calculated with."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
+
+
+def printable(value: Any) -> Any:
+    """What a store holds with all its texts escaped: none of them forges a line of a report."""
+    if isinstance(value, dict):
+        return {escaped(k): printable(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [printable(v) for v in value]
+    return escaped(value) if isinstance(value, str) else value
+
+
+def odd_key(document: Any, keys: Mapping[str, type]) -> str:
+    """The first key of a document that is missing or of another type, empty if there is none; float is any number."""
+    if not isinstance(document, dict):
+        return "document"
+    found = ((key, document.get(key), kind) for key, kind in keys.items())
+    return next((key for key, v, kind in found if not (is_number(v) if kind is float else isinstance(v, kind))), "")
+
+
+def odd_figure(sample: Sample, meta: Document) -> str:
+    """The first key of a sample's metadata that is missing or not what the record says; empty if there is none."""
+    for key in sample.keys:
+        value = meta.get(key.name)
+        if value is None and key.optional:
+            continue
+        if key.name in UNITS:
+            sound = isinstance(value, int)
+        else:
+            sound = is_number(value) or not key.unit and isinstance(value, (str, bool))
+        if not sound:
+            return key.name
+    return ""
+
+
+class Sound:
+    """Sorts documents out.
+
+    :param left_out: how many were left out, by what is odd about them.
+    """
+
+    def __init__(self) -> None:
+        self.left_out: Counter[str] = Counter()
+
+    def ordered(self, documents: Iterable[Document], keys: Mapping[str, type]) -> list[Document]:
+        """Those that have these keys, in order of time."""
+        found = []
+        for document in documents:
+            key = odd_key(document, keys) or ("" if 0 <= document["@timestamp"] < LATEST_MS else "@timestamp")
+            if key:
+                self.left_out[f"documents have no sound [{key}]"] += 1
+            else:
+                found.append(document)
+        return sorted(found, key=lambda d: d["@timestamp"])
+
+    def samples(self, record: Challenge, documents: Iterable[Document]) -> list[Document]:
+        """The samples that count: those that succeeded, and of failed bulk requests what they did."""
+        found = []
+        for document in documents:
+            kind, meta = record.samples.get(document["operation-type"]), document["meta"]
+            if not kind:
+                self.left_out["documents have no sound [operation-type]"] += 1
+                continue
+            if meta.get("success") is not True and not (kind.partly and "success-count" in meta):
+                continue
+            if key := odd_figure(kind, meta):
+                self.left_out[f"samples {kind.type} have no sound [{key}]"] += 1
+            elif kind.type == record.compared.sample and meta.get(record.compared.figures[0], 1) <= 0:
+                self.left_out[f"samples {kind.type} have no [{record.compared.figures[0]}] above 0"] += 1
+            else:
+                found.append(document | {"operation": escaped(document["operation"]), "meta": printable(meta)})
+        return found
+
+    def sentences(self) -> list[str]:
+        return [f"{number:,} {what} and are left out." for what, number in self.left_out.items()]
+
+
+def read_check(check: Document | None, faults: list[str]) -> Document:
+    """The circumstances of a race: ``parameters``, ``target``, ``index`` and ``local``, as far as its check has them.
+
+    :param check: metadata of the sample of a check; None where there is none.
+    :param faults: takes a sentence for what is missing.
+    """
+    found: Document = {"parameters": {}, "target": [], "index": {}, "local": None}
+    if check is None:
+        faults.append(f"It has no sample of {' or '.join(CHECKS)}, which say what was raced on what.")
+        return found
+    for key, kind in (("parameters", dict), ("target", list)):
+        try:
+            value = printable(json.loads(check[key]))
+        except (KeyError, TypeError, ValueError, RecursionError):
+            value = None
+        if not isinstance(value, kind) or key == "target" and any(map(_odd_node, value)):
+            faults.append(f"Its check has no sound [{key}].")
+        else:
+            found[key] = value
+    index = {key: check[key] for key in ("docs", "segments", "store_bytes") if key in check}
+    if index and (len(index) < 3 or not all(map(is_number, index.values()))):
+        faults.append("Its check has no sound figures of the index.")
+    else:
+        found["index"] = index
+    if isinstance(check.get("local"), bool):
+        found["local"] = check["local"]
+    return found
+
+
+def _odd_node(node: Any) -> bool:
+    try:
+        return bool(odd_key(node, NODE)) or not float(node.get("cpu_cores", 1)) > 0
+    except (TypeError, ValueError):
+        return True
+
+
+def gaps(record: Challenge, parameters: Mapping[str, Any], samples: Iterable[Any]) -> Iterator[str]:
+    """Rounds and passes that a finished race should have and lacks, a sentence for each kind of sample.
+
+    A kind of which there is no sample was not asked for: ``--include-tasks`` leaves tasks out.
+    """
+    found: dict[str, dict[str, set[int]]] = {}
+    for sample in samples:
+        unit = next((unit for unit in UNITS if unit in sample.meta), "")
+        if unit:
+            found.setdefault(sample.kind, {}).setdefault(sample.cell, set()).add(sample.meta[unit])
+    for operation in record.operations:
+        wanted = parameters.get(operation.rounds or "passes")
+        for kind in operation.samples:
+            unit = next((u for u in UNITS if u in {key.name for key in kind.keys}), "")
+            cells = found.get(kind.type, {})
+            if not unit or not cells:
+                continue
+            every = {number for of in cells.values() for number in of}
+            if operation.rounds or unit == "pass":
+                every |= set(range(1, wanted + 1 if isinstance(wanted, int) else 1))
+            short = {cell: sorted(every - of) for cell, of in cells.items() if not every <= of}
+            if short:
+                numbers = sorted({number for of in short.values() for number in of})
+                yield f"Samples {kind.type} of {listed(short)} lack {unit} {listed(numbers)}."
+
+
+def listed(names: Iterable[object]) -> str:
+    """The first of some names, and how many more there are."""
+    found = [shown(name) for name in names]
+    return ", ".join(found[:SHOWN]) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")

@@ -1,0 +1,184 @@
+"""Races as they are read from a metrics store: what counts, what is refused, what makes a race incomplete."""
+
+import copy
+
+import pytest
+from stores import Store, recorded
+
+from _tools.race.rally import Store as Named
+from _tools.race.rally import write_configuration
+from _tools.report import race as reading
+from _tools.report import write
+from _tools.report.race import IncompleteError, ReportError, connect, load, load_all
+
+
+@pytest.fixture
+def decomp():
+    """A recorded race of query-decomp: its document and its samples, to be changed."""
+    return copy.deepcopy(recorded("query-decomp"))
+
+
+def sample(documents, kind, name="service_time"):
+    return next(d for d in documents if d["name"] == name and d.get("operation-type") == kind)
+
+
+def check(documents):
+    return sample(documents, "check-index")["meta"]
+
+
+@pytest.fixture
+def printed(monkeypatch, tmp_path, capsys):
+    """Writes the report of a race; returns its problems, all its files and what was printed."""
+
+    def printed(race, documents):
+        monkeypatch.setattr(write, "connect", lambda ini: Store((race, documents)))
+        problems = write.write_report(tmp_path / "rally.ini", race["race-id"], tmp_path / "reports")
+        files = {path.name: path.read_text() for path in (tmp_path / "reports" / race["race-id"]).iterdir()}
+        return problems, files, capsys.readouterr().out
+
+    return printed
+
+
+def test_a_race_that_nothing_hit_is_complete(decomp, printed):
+    problems, files, out = printed(*decomp)
+    assert problems == [] and "INCOMPLETE" not in "".join([*files.values(), out])
+    assert '"problems": [],' in files["report.json"]
+
+
+@pytest.mark.parametrize(
+    "kind, when",
+    [("delete-own-index", "normal"), ("create-index", "normal"), ("bulk", "normal"), ("coverage", "warmup")],
+)
+def test_a_failure_of_any_operation_is_counted_and_said_first(decomp, printed, kind, when):
+    race, documents = decomp
+    hit = copy.deepcopy(sample(documents, kind))
+    hit["meta"] |= {"success": False, "error-description": "disk\nfull"}
+    problems, files, out = printed(race, [*documents, hit | {"sample-type": when}])
+    said = f"Of {hit['operation']} 1 failed."
+    assert said in problems and f"{hit['operation']} failed first with: disk\\nfull" in problems
+    assert out.startswith("\n# INCOMPLETE: Race recorded\n\n") and said in out.splitlines()[3]
+    assert files["report.md"].startswith("# INCOMPLETE: Race recorded\n")
+    body = files["report.html"].split("<main>")[1]
+    assert body.startswith("\n<h1>INCOMPLETE: Race recorded</h1>\n<ul>\n<li><strong>Of ")
+    assert said in files["report.json"].split('"document"')[0]
+
+
+def test_failed_samples_enter_no_figure(decomp):
+    race, documents = decomp
+    whole = load(Store((race, documents)), "recorded")
+    hit = next(d for d in documents if d.get("operation-type") == "coverage" and d["name"] == "service_time")
+    slow = copy.deepcopy(hit)
+    slow["value"] = slow["meta"]["wall_ms"] = slow["meta"]["took_ms"] = 1e6
+    slow["meta"]["success"] = False
+    found = load(Store((race, [*documents, slow])), "recorded")
+    assert found.samples == whole.samples and found.failed == {hit["operation"]: 1}
+
+
+def test_of_bulk_requests_that_failed_in_part_the_rest_counts():
+    race, documents = copy.deepcopy(recorded("ingest"))
+    whole = load(Store((race, documents)), "recorded")
+    for hit in [d for d in documents if d.get("operation-type") == "ingest-bulk"]:
+        hit["meta"]["success"] = False
+    found = load(Store((race, documents)), "recorded")
+    values = [sample.value for sample in whole.samples]
+    assert [sample.value for sample in found.samples] == values
+    assert sum(found.failed.values()) == len(whole.of("ingest-bulk")) > 0
+
+
+def test_a_race_that_was_not_finished_says_so_first(decomp, printed):
+    race, documents = decomp
+    del race["results"]
+    problems, _, out = printed(race, documents)
+    assert problems == ["The race was not finished."]
+    assert out.startswith("\n# INCOMPLETE: Race recorded\n\n- **The race was not finished.**\n- challenge query-decomp")
+
+
+def test_rounds_and_passes_that_are_missing_are_named(decomp, printed):
+    race, documents = decomp
+    kept = [d for d in documents if d.get("meta", {}).get("round") != 2 or d["operation"] != "D_td-serial"]
+    kept = [d for d in kept if d.get("meta", {}).get("pass") != 1]
+    problems, *_ = printed(race, kept)
+    assert "Samples coverage of D_td-serial lack round 2." in problems
+    assert any(p.startswith("Samples query-cell of ") and p.endswith(" and 6 more lack pass 1.") for p in problems)
+
+
+def test_a_race_of_which_nothing_is_there_is_refused(decomp):
+    race, documents = decomp
+    with pytest.raises(
+        ReportError, match=r"^race \[recorded\] has no samples of this track: it ran no task that is rep"
+    ):
+        load(Store((race, [])), "recorded")
+    del race["results"]
+    with pytest.raises(IncompleteError, match=r"^race \[recorded\] is INCOMPLETE: it was not finished and has no samp"):
+        load(Store((race, [])), "recorded")
+
+
+@pytest.mark.parametrize("race_id", ["../x", "..", ".", "a/b", "a\nb", "", "x" * 129, "é", None, 1, {"a": 1}])
+def test_an_id_that_could_leave_its_folder_is_refused_when_read(decomp, race_id):
+    race, documents = decomp
+    with pytest.raises(ReportError) as e:
+        load(Store((race | {"race-id": race_id}, documents)), "last")
+    assert str(e.value).isprintable()
+
+
+def test_what_was_typed_forges_no_line(decomp, printed):
+    race, documents = decomp
+    forged = "x\n# Forged\n\n- **improved**"
+    race |= {"user-tags": {"a": forged, forged: "b"}, "track": forged}
+    for hit in documents:
+        hit["operation"] = hit.get("operation", "") + forged
+    check(documents)["target"] = check(documents)["target"].replace("target-1", "x\\n# Forged")
+    check(documents)["parameters"] = check(documents)["parameters"].replace("even", "\\n# Forged")
+    _, files, out = printed(race, documents)
+    assert "# Forged" in out
+    assert not any(line.startswith("# Forged") for text in (out, files["report.md"]) for line in text.splitlines())
+
+
+@pytest.mark.parametrize("schema", [3, 2, None])
+def test_versions_of_samples_that_are_read(decomp, monkeypatch, schema):
+    race, documents = decomp
+    if schema is None:
+        del check(documents)["schema"]
+    else:
+        check(documents)["schema"] = schema
+    monkeypatch.setattr(reading, "SCHEMA", 3)
+    assert load(Store((race, documents)), "recorded").problems == []
+
+
+@pytest.mark.parametrize("schema", [4, 1, None, "3", 2.5, [3]])
+def test_versions_of_samples_that_are_refused(decomp, monkeypatch, schema):
+    race, documents = decomp
+    check(documents)["schema"] = schema
+    if schema is None:
+        del check(documents)["schema"]
+    monkeypatch.setattr(reading, "OLDEST_SCHEMA", 2)
+    monkeypatch.setattr(reading, "SCHEMA", 3)
+    with pytest.raises(
+        ReportError, match=r"^race \[recorded\] has samples of version .*, this track reads 2 to 3; "
+    ) as e:
+        load(Store((race, documents)), "recorded")
+    assert str(e.value).isprintable()
+
+
+def test_of_a_tag_the_finished_races_are_read_oldest_first(decomp):
+    race, documents = decomp
+    times = {"b": "20260102T000000Z", "a": "20260101T000000Z", "unfinished": "20260103T000000Z"}
+    races = [race | {"race-id": i, "race-timestamp": at, "user-tags": {"k": "v"}} for i, at in times.items()]
+    del races[2]["results"]
+    store = Store(*((race, documents) for race in races))
+    assert [race.id for race in load_all(store, "k:v")] == ["a", "b"]
+    assert load(store, "last").id == "unfinished"
+
+
+@pytest.mark.parametrize(
+    "mode, verified", [(None, True), ("full", True), ("certificate", True), ("", True), ("none", False)]
+)
+def test_a_store_is_verified_unless_that_is_switched_off(tmp_path, mode, verified):
+    ini = tmp_path / "rally.ini"
+    write_configuration(Named("https://store.example"), ini)
+    if mode is not None:
+        line = "datastore.secure = True\n"
+        ini.write_text(ini.read_text().replace(line, f"{line}datastore.ssl.verification_mode = {mode}\n"))
+        assert "datastore.ssl.verification_mode" in reading.reporting_of(ini)
+    [node] = connect(ini).transport.node_pool.all()
+    assert node.config.scheme == "https" and node.config.verify_certs is verified

@@ -1,0 +1,66 @@
+"""A metrics store in memory, and what test-mode races of the challenges left in a real one."""
+
+import gzip
+import json
+from pathlib import Path
+
+RECORDED = Path(__file__).with_name("recorded")
+
+
+def recorded(challenge):
+    """The document of a race and its samples, as a race in test mode on the embedded node wrote them; of ``meta`` less
+    what Rally adds of the target, and without warm-up."""
+    found = json.loads(gzip.decompress((RECORDED / f"{challenge}.json.gz").read_bytes()))
+    return found["race"], found["documents"]
+
+
+class Store:
+    """As much of a metrics store as reports ask: filters by terms, newest races first, all hits on one page."""
+
+    def __init__(self, *races):
+        self.races = [race for race, _ in races]
+        keys = ("race-id", "race-timestamp")
+        self.samples = [{k: race.get(k) for k in keys} | d for race, documents in races for d in documents]
+        self.indices = self
+
+    def refresh(self, **_):
+        pass
+
+    def options(self, **_):
+        return self
+
+    def search(self, *, index, query, sort=None, size=None, _source=None, **_):
+        hits = [d for d in (self.races if "races" in index else self.samples) if _matches(d, query)]
+        if "races" in index:
+            hits = sorted(hits, key=lambda d: str(d.get("race-timestamp")), reverse=True)[:size]
+        return _page(hits)
+
+    def scroll(self, **_):
+        return _page([])
+
+    def clear_scroll(self, **_):
+        pass
+
+
+def _page(hits):
+    shards = {"successful": 1, "total": 1, "skipped": 0}
+    return {"_scroll_id": "next", "_shards": shards, "hits": {"hits": [{"_source": d} for d in hits]}}
+
+
+def _matches(document, query):
+    [(kind, of)] = query.items()
+    if kind == "match_all":
+        return True
+    if kind == "bool":
+        return all(_matches(document, part) for part in of["filter"])
+    [(key, wanted)] = of.items()
+    found = _value(document, key)
+    return found in wanted if kind == "terms" else found == wanted
+
+
+def _value(document, key):
+    """The value of a key, which may be a path."""
+    if not isinstance(document, dict):
+        return None
+    head, _, rest = key.partition(".")
+    return document[key] if key in document else _value(document.get(head), rest) if rest else None
