@@ -1,8 +1,9 @@
 """What stands behind ``make``: race, aa, report, races, compare, plan, offline, up and down.
 
-Their variables come through the environment.
+Their variables come through the environment; their exit codes are those of :class:`.variables.Exit`.
 """
 
+import re
 import signal
 import sys
 import uuid
@@ -11,22 +12,43 @@ from pathlib import Path
 
 from cluster_metrics.capacity._report.plan import Goal
 from cluster_metrics.capacity._report.plan import plan as plan_of
+from cluster_metrics.core.challenge import challenges
 
 from ..elasticsearch.install import InstallError
 from ..elasticsearch.nodes import Launcher, NodeError
 from ..report.noise import LEAST_RACES
-from ..report.race import ReportError, connect, load_all
-from ..report.write import write_comparison, write_noise, write_report
+from ..report.race import IncompleteError, ReportError, connect, load_all
+from ..report.write import problems_of, worked_out, write_comparison, write_noise, write_report
 from ..sketch_server import launch as sketch_server
 from . import clusters, rally
 from .clusters import STORE, TARGET, running
 from .offline import prepare as prepare_offline
 from .rally import Store
-from .variables import RaceError, switched_on, variable
+from .variables import RACE_ID, VARIABLES, Exit, RaceError, nearest, switched_on, variable
 
 DEFAULT_CHALLENGE = "query-decomp"
 NOISE = rally.WORK / "noise.json"
 """Where the noise floors of ``make aa`` are kept."""
+MOST_RACES = 100
+"""Most races that ``make aa`` races."""
+
+
+def check_variables() -> None:
+    """Whether all variables of make are of the shape that they should have, those of the environment included.
+
+    :raises RaceError: on the first that is not.
+    """
+    for name in VARIABLES:
+        variable(name)
+    if (challenge := variable("CHALLENGE", DEFAULT_CHALLENGE)) not in challenges():
+        near = nearest(challenge, challenges()).strip("; ")
+        allowed = " or ".join(sorted(challenges()))
+        raise VARIABLES["CHALLENGE"].wrong(challenge, f"{allowed}{f' ({near})' if near else ''}")
+    rally.params_of(variable("PARAMS"))
+    if named := clusters.named_store():
+        named.settings()
+    if hosts := variable("HOSTS"):
+        clusters.target_of(hosts)
 
 
 def prepare() -> Launcher:
@@ -36,7 +58,12 @@ def prepare() -> Launcher:
     """
     rally.check_folder_name()
     rally.check_no_other_rally()
-    rally.write_configuration(clusters.named_store() or Store("http://127.0.0.1"))
+    named = clusters.named_store()
+    rally.write_configuration(named or Store("http://127.0.0.1"))
+    if named:
+        clusters.check_store(rally.INI)
+    given = variable("RALLY_ARGS")
+    rally.check_arguments(command(variable("HOSTS", "localhost:9200"), "", "", "x"), given)
     challenge, params = variable("CHALLENGE", DEFAULT_CHALLENGE), variable("PARAMS")
     rally.check_track(challenge, params)
     rally.check_disk(challenge, params, switched_on("TEST_MODE"), embedded=not variable("HOSTS"))
@@ -58,7 +85,7 @@ def command(hosts: str, client_options: str, params: str, race_id: str) -> list[
         line.append(f"--track-params={params}")
     if client_options:
         line.append(f"--client-options={client_options}")
-    tags = [variable("TAGS"), f"delay_ms:{variable('DELAY_MS')}" if variable("DELAY_MS") else ""]
+    tags = [variable("TAGS"), f"delay_ms:{variable('DELAY_MS')}" if clusters.delay_ms() else ""]
     if any(tags):
         line.append(f"--user-tags={','.join(filter(None, tags))}")
     if switched_on("TEST_MODE"):
@@ -80,12 +107,17 @@ def races_of(race_ids: list[str]) -> int:
             if len(race_ids) > 1:
                 print(f"race {race_id}, of {len(race_ids)} of one configuration", flush=True)
             if code := rally.run(command(hosts, client_options, params, race_id)):
+                print(f"[ERROR] race {race_id} is INCOMPLETE; 'make report RACE={race_id}' shows what there is of it")
                 return code
         if len(race_ids) > 1:
             write_noise(rally.INI, race_ids, NOISE)
-        else:
-            write_report(rally.INI, race_ids[0], rally.WORK / "reports")
-    return 0
+            return Exit.DONE
+        return told(write_report(rally.INI, race_ids[0], rally.WORK / "reports"))
+
+
+def told(problems: list[str] | None) -> int:
+    """The exit code of a report with these problems of its races."""
+    return Exit.INCOMPLETE if problems else Exit.DONE
 
 
 def race() -> int:
@@ -95,12 +127,15 @@ def race() -> int:
 def aa() -> int:
     """Races one configuration several times, or takes races that were raced before, and keeps how much they differ."""
     races = variable("RACES", "5")
-    if not races.isdigit():
+    if not races.isdecimal():
         return with_store(lambda ini: write_noise(ini, races.split(), NOISE, variable("CHALLENGE")))
-    if int(races) < LEAST_RACES:
-        raise RaceError(f"RACES is [{races}], noise between races takes {LEAST_RACES} or more")
+    if not LEAST_RACES <= int(races) <= MOST_RACES:
+        raise RaceError(f"RACES is [{races}], noise between races takes {LEAST_RACES} or more, up to {MOST_RACES}")
     name = variable("RACE_ID", f"aa-{uuid.uuid4().hex[:8]}")
-    return races_of([f"{name}-{number}" for number in range(1, int(races) + 1)])
+    ids = [f"{name}-{number}" for number in range(1, int(races) + 1)]
+    if not re.fullmatch(RACE_ID, ids[-1], re.ASCII):
+        raise VARIABLES["RACE_ID"].wrong(name, "shorter for several races, which take numbers behind it")
+    return races_of(ids)
 
 
 def compare() -> int:
@@ -129,20 +164,26 @@ def plan() -> int:
         )
     challenge = variable("CHALLENGE")
 
-    def write(ini: Path) -> None:
+    def write(ini: Path) -> list[str]:
         store = connect(ini)
         races = [race for name in dict.fromkeys(names) for race in load_all(store, name, challenge)]
-        print(f"\n{plan_of(races, goal)}", flush=True)
+        problems = problems_of(races)
+        with worked_out("planned", problems):
+            text = plan_of(races, goal)
+        print("\n" + "".join(f"INCOMPLETE: {problem}\n" for problem in problems) + text, flush=True)
+        return problems
 
     return with_store(write)
 
 
-def with_store(write: Callable[[Path], None]) -> int:
-    """Calls ``write`` with a ``rally.ini`` whose metrics store runs: the one of ``make race``."""
+def with_store(write: Callable[[Path], list[str] | None]) -> int:
+    """Calls ``write`` with a ``rally.ini`` whose metrics store runs, the one of ``make race``; returns the exit code.
+
+    :param write: may return the problems of the races that it is about.
+    """
     with clusters.metrics_store(Launcher(rally.WORK, rally.DOWNLOADS)) as store:
         rally.write_configuration(store)
-        write(rally.INI)
-    return 0
+        return told(write(rally.INI))
 
 
 def report() -> int:
@@ -152,9 +193,12 @@ def report() -> int:
 def races() -> int:
     """Has Rally list the races in the metrics store, those with TAGS only."""
     tags = [f"--user-tags={variable('TAGS')}"] if variable("TAGS") else []
+    given = variable("RALLY_ARGS")
+    line = rally.esrally("list", "races", *tags, *given.split())
+    rally.check_arguments(line, given)
     with clusters.metrics_store(Launcher(rally.WORK, rally.DOWNLOADS)) as store:
         rally.write_configuration(store)
-        return rally.run(rally.esrally("list", "races", *tags, *variable("RALLY_ARGS").split()))
+        return rally.run(line)
 
 
 def offline() -> int:
@@ -193,12 +237,14 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)
     try:
-        return {f.__name__: f for f in (race, report, races, compare, plan, aa, offline, up, down)}[sys.argv[1]]()
+        if (target := sys.argv[1]) != down.__name__:  # which stops what runs, whatever is set
+            check_variables()
+        return {f.__name__: f for f in (race, report, races, compare, plan, aa, offline, up, down)}[target]()
     except (RaceError, NodeError, InstallError, ReportError) as e:
         print(f"[ERROR] {e}", file=sys.stderr)
-        return 1
+        return Exit.INCOMPLETE if isinstance(e, IncompleteError) else Exit.REFUSED
     except KeyboardInterrupt:
-        return 130
+        return Exit.INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 import elasticsearch
+from esrally import exceptions
 from esrally.client import EsClientFactory
 from esrally.utils import opts
 
@@ -17,14 +18,17 @@ from cluster_metrics.core.index import OLDEST_ELASTICSEARCH
 from ..elasticsearch.install import DEFAULT_VERSION, esql_versions
 from ..elasticsearch.nodes import Cluster, Launcher
 from ..elasticsearch.security import write_private
+from ..report.race import connect
 from ..sketch_server import launch as sketch_server
 from . import rally
 from .delay import delayed
-from .rally import Store, StoreOf
-from .variables import RaceError, switched_on, variable
+from .rally import Store, StoreOf, is_host, params_of
+from .variables import VARIABLES, RaceError, shown, switched_on, variable
 
 TARGET, STORE = "target", "metrics-store"
 TARGET_PORT, STORE_PORT = 9200, 9209
+ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What code of others raises on values of a shape that it does not expect."""
 
 
 def put_template(store: Cluster) -> None:
@@ -155,7 +159,7 @@ def target_hosts(launcher: Launcher) -> Iterator[tuple[str, str]]:
     :raises RaceError: when they do not answer.
     """
     if hosts := variable("HOSTS"):
-        if variable("DELAY_MS"):
+        if delay_ms():
             raise RaceError("DELAY_MS goes with the embedded target, not with HOSTS")
         options = variable("CLIENT_OPTIONS")
         check_target(hosts, options)
@@ -195,10 +199,14 @@ def named_store() -> Store | StoreOf | None:
     return Store(url) if url else StoreOf(Path(ini).expanduser()) if ini else None
 
 
+def delay_ms() -> float:
+    return float(variable("DELAY_MS", "0"))
+
+
 @contextlib.contextmanager
 def distant(hosts: list[str]) -> Iterator[str]:
     """Hosts, with commas between, as far away as DELAY_MS says."""
-    delay = float(variable("DELAY_MS", "0"))
+    delay = delay_ms()
     with contextlib.ExitStack() as relays:
         yield ",".join(relays.enter_context(delayed(host, delay)) if delay else host for host in hosts)
 
@@ -206,7 +214,7 @@ def distant(hosts: list[str]) -> Iterator[str]:
 @contextlib.contextmanager
 def track_params(launcher: Launcher) -> Iterator[str]:
     """The track parameters. For the challenge that needs the sketch server one is started, unless they name another."""
-    params = opts.to_dict(variable("PARAMS"))
+    params = params_of(variable("PARAMS"))
     if not needs().sketch_server or "sketch_server" in params:
         yield variable("PARAMS")
         return
@@ -239,16 +247,53 @@ def check_target(hosts: str, client_options: str) -> None:
     :param client_options: as ``--client-options`` takes them; empty for Rally's own.
     :raises RaceError: when it does not answer as an Elasticsearch of 8.0 or newer does.
     """
-    target = opts.TargetHosts(hosts)
+    allowed = f"client options for [{shown(hosts)}], k:v,k:v or the name of a .json file"
     try:
-        options = opts.ClientOptions(client_options or opts.ClientOptions.DEFAULT_CLIENT_OPTIONS, target)
-    except (OSError, ValueError) as e:
-        raise RaceError(f"CLIENT_OPTIONS is [{client_options}], which cannot be read: {e}") from None
+        options = opts.ClientOptions(client_options or opts.ClientOptions.DEFAULT_CLIENT_OPTIONS, target_of(hosts))
+        factory = EsClientFactory(target_of(hosts).default, copy.deepcopy(options.default))
+        es = factory.create()
+    except (exceptions.RallyError, OSError, *ODD) as e:
+        raise VARIABLES["CLIENT_OPTIONS"].wrong(client_options, f"{allowed} ({first_line(e)})") from None
     try:
-        es = EsClientFactory(target.default, copy.deepcopy(options.default)).create()
         number = es.perform_request(method="GET", path="/").body["version"]["number"]
-    except (elasticsearch.ApiError, elasticsearch.TransportError, KeyError, TypeError) as e:
-        text = str(e).splitlines()[0]
-        raise RaceError(f"the target [{hosts}] does not answer GET / as Elasticsearch does: {text}") from None
-    if tuple(map(int, number.split(".")[:2])) < OLDEST_ELASTICSEARCH:
-        raise RaceError(f"the target [{hosts}] is Elasticsearch {number}; this track needs 8.0 or newer")
+        version = tuple(map(int, number.split(".")[:2]))
+    except (elasticsearch.ApiError, elasticsearch.TransportError, *ODD) as e:
+        raise RaceError(
+            f"the target [{shown(hosts)}] does not answer GET / as Elasticsearch does: {first_line(e)}; see HOSTS and "
+            "CLIENT_OPTIONS"
+        ) from None
+    if version < OLDEST_ELASTICSEARCH:
+        raise RaceError(f"the target [{shown(hosts)}] is Elasticsearch {shown(number)}; this track needs 8.0 or newer")
+
+
+def target_of(hosts: str) -> opts.TargetHosts:
+    """Hosts as Rally reads them: ``host:port,host:port``, or JSON.
+
+    :raises RaceError: when one of them is none, or has no port.
+    """
+    try:
+        target = opts.TargetHosts(hosts)
+        found = [host for of in target.all_hosts.values() for host in of]
+        ports = [host["port"] for host in (*target.default, *found)]
+        sound = all(is_host(host["host"]) for host in found) and all(0 < int(port) < 65536 for port in ports)
+    except (OSError, *ODD):
+        sound = False
+    if not sound or not ports:
+        raise VARIABLES["HOSTS"].wrong(hosts, "host:port,host:port")
+    return target
+
+
+def first_line(error: Exception) -> str:
+    """What an error of someone else says."""
+    return shown((str(error) or type(error).__name__).splitlines()[0])
+
+
+def check_store(ini: Path) -> None:
+    """Whether the metrics store that a ``rally.ini`` names answers.
+
+    :raises RaceError: when it does not, or is none; without it Rally would wait for it for minutes.
+    """
+    try:
+        connect(ini).options(request_timeout=10, max_retries=0).info()
+    except (elasticsearch.ApiError, elasticsearch.TransportError, OSError, *ODD) as e:
+        raise RaceError(f"the metrics store does not answer: {first_line(e)}; see STORE and INI") from None

@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 
 import jinja2
 import psutil
+from esrally.rally import create_arg_parser
 from esrally.utils import opts
 from esrally.utils.process import find_all_other_rally_processes
 
@@ -31,7 +32,7 @@ from cluster_metrics.corpus.prepared import TRACK
 from ..elasticsearch import processes
 from ..elasticsearch.security import write_private
 from ..report.race import reporting_of
-from .variables import RaceError
+from .variables import VARIABLES, RaceError, escaped, shown
 
 WORK = Path(os.environ.get("WORK") or TRACK / "_work").resolve()
 DOWNLOADS = TRACK / "_work" / "downloads"
@@ -54,12 +55,16 @@ class Store:
     ca_certs: str = ""
 
     def settings(self) -> dict[str, str]:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise RaceError(f"STORE is [{self.url}], allowed is http(s)://[user:password@]host[:port]")
+        try:
+            parts = urlsplit(self.url)
+            host, port = parts.hostname or "", parts.port
+        except ValueError:  # brackets that do not close, a port that is none
+            host = ""
+        if not is_host(host) or parts.scheme not in ("http", "https") or self.url.rstrip("/").count("/") > 2:
+            raise VARIABLES["STORE"].wrong(self.url, "http(s)://[user:password@]host[:port]")
         settings = {
-            "datastore.host": parts.hostname,
-            "datastore.port": str(parts.port or (443 if parts.scheme == "https" else 9200)),
+            "datastore.host": host,
+            "datastore.port": str(port or (443 if parts.scheme == "https" else 9200)),
             "datastore.secure": str(parts.scheme == "https"),
             "datastore.user": unquote(parts.username or ""),
             "datastore.password": unquote(parts.password or ""),
@@ -78,6 +83,11 @@ class StoreOf:
 
     def settings(self) -> dict[str, str]:
         return reporting_of(self.ini)
+
+
+def is_host(name: object) -> bool:
+    """Whether this looks like the name or the address of a host."""
+    return isinstance(name, str) and bool(re.fullmatch(r"[\w.:-]{1,253}", name, re.ASCII))
 
 
 def write_configuration(
@@ -184,6 +194,40 @@ def check_disk(challenge: str, track_params: str, test_mode: bool, embedded: boo
         )
 
 
+def params_of(track_params: str) -> dict[str, Any]:
+    """The track parameters that are given, as Rally reads them.
+
+    :raises RaceError: when they cannot be read.
+    """
+    try:
+        found = opts.to_dict(track_params)
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise VARIABLES["PARAMS"].wrong(track_params, "k:v,k:v, or a JSON object, or the name of a file of it.json")
+    return found
+
+
+def check_arguments(command: list[str], given: str) -> None:
+    """Whether Rally takes a command line.
+
+    :param given: the arguments at its end that the user gave.
+    :raises RaceError: when they are none of Rally's, or would take the place of those that make sets.
+    """
+    own = [argument.partition("=")[0] for argument in command[: len(command) - len(given.split())]]
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+            create_arg_parser().parse_args(command[1:])
+    except SystemExit:
+        problem = said.getvalue().strip().rpartition("\n")[2].rpartition("error: ")[2]
+        raise VARIABLES["RALLY_ARGS"].wrong(given, f"what esrally takes: {shown(problem)}") from None
+    for argument in given.split():
+        name = argument.partition("=")[0]
+        if len(name) > 2 and name.startswith("--") and any(o.startswith(name) for o in own):
+            raise VARIABLES["RALLY_ARGS"].wrong(given, f"what make does not set itself, as it does {shown(name)}")
+
+
 def used_corpora(record: Challenge, values: dict[str, Any], test_mode: bool = False) -> list[Any]:
     """The corpora of a challenge that track parameters ask for."""
     found = corpora_of(values, test_mode)
@@ -200,7 +244,7 @@ def resolved(track_params: str) -> dict[str, Any]:
     """All track parameters, with the defaults that ``track.json`` gives to those not set."""
     definition = re.search(r"{% set p = .*? %}", (TRACK / "track.json").read_text(), re.DOTALL)
     assert definition, "track.json sets p"
-    return jinja2.Environment().from_string(definition.group()).make_module(opts.to_dict(track_params)).__dict__["p"]
+    return jinja2.Environment().from_string(definition.group()).make_module(params_of(track_params)).__dict__["p"]
 
 
 def check_track(challenge: str, track_params: str) -> None:
@@ -208,15 +252,14 @@ def check_track(challenge: str, track_params: str) -> None:
 
     :raises RaceError: with the line that says what is wrong.
     """
-    if challenge not in challenges():
-        raise RaceError(f"CHALLENGE is [{challenge}], allowed is {' or '.join(sorted(challenges()))}")
     command = esrally("info", f"--track-path={TRACK}", f"--challenge={challenge}", "--offline")
     if track_params:
         command.append(f"--track-params={track_params}")
     result = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     if result.returncode:
-        errors = [line for line in result.stdout.splitlines() if line.startswith("[ERROR]")]
-        raise RaceError(errors[0].removeprefix("[ERROR] Cannot info. ") if errors else result.stdout[-2000:])
+        lines = [line.strip() for line in (result.stdout + result.stderr).splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("[ERROR]")] or lines[-1:] or ["it says nothing"]
+        raise RaceError(escaped(errors[0].removeprefix("[ERROR] Cannot info. ")))
 
 
 def run(command: list[str]) -> int:

@@ -1,0 +1,230 @@
+"""Variables of odd shape: one line says what is wrong, before anything starts."""
+
+import os
+import re
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from _tools.race import __main__ as command
+from _tools.race import clusters, rally
+from _tools.race.variables import RACE_ID, VARIABLES, Exit, RaceError, shown
+
+CHECKED = sorted(VARIABLES.keys() - {"WORK", "PYTHON", "GIVEN"})
+ODD_TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=()), min_size=1, max_size=300)
+
+
+@pytest.fixture
+def started(monkeypatch, tmp_path):
+    """No variable is set; what would start a node or Rally is an error of its own, so nothing may get there."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(rally, "INI", tmp_path / "rally.ini")
+    monkeypatch.setattr(command, "Launcher", lambda *args: pytest.fail("a launcher was made"))
+    monkeypatch.setattr(rally, "run", lambda line: pytest.fail("Rally was started"))
+
+
+def refused(monkeypatch, capsys, target, **variables):
+    """What a target that is refused says: one line."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.argv", ["_tools.race", target])
+    assert command.main() == Exit.REFUSED
+    captured = capsys.readouterr()
+    [line] = captured.err.splitlines()
+    assert line.startswith("[ERROR] ") and line.isprintable() and not captured.out
+    return line
+
+
+@pytest.mark.parametrize(
+    "name, value, said",
+    [
+        ("RACE_ID", "../../x", "allowed is 1 to 128 of letters, digits"),
+        ("RACE_ID", "..", "neither `.` nor `..`"),
+        ("RACE_ID", "é", "RACE_ID is [é]"),
+        ("RACE_ID", "x" * 129, "x" * 129 + "]"),
+        ("RACE_ID", "a b", "RACE_ID is [a b]"),
+        ("RACE", "../x", "an id, a tag as `key:value`, or `last`"),
+        ("RACES", "a ../b", "RACES is [a ../b]"),
+        ("RACES", "a ..", "RACES is [a ..]"),
+        ("TAGS", "a:b\n# forged", "TAGS is [a:b\\n# forged]"),
+        ("TAGS", "lonely", "allowed is `key:value,key:value`"),
+        ("TAGS", "a:b:c", "TAGS is [a:b:c]"),
+        ("PARAMS", "rounds", "allowed is k:v,k:v, or a JSON object"),
+        ("PARAMS", "[1]", "PARAMS is [[1]]"),
+        ("PARAMS", "a:b:c", "PARAMS is [a:b:c]"),
+        ("PARAMS", "nowhere.json", "PARAMS is [nowhere.json]"),
+        ("PARAMS", "[" * 100_000, "[" * 200 + "…]"),
+        ("HOSTS", "here", "allowed is host:port,host:port"),
+        ("HOSTS", "here:99999", "HOSTS is [here:99999]"),
+        ("HOSTS", "here:0", "HOSTS is [here:0]"),
+        ("HOSTS", "here:٩٢٠٠", "HOSTS is [here:٩٢٠٠]"),
+        ("HOSTS", "a:1,,b:2", "HOSTS is [a:1,,b:2]"),
+        ("HOSTS", "[::1:9200", "HOSTS is [[::1:9200]"),
+        ("HOSTS", "[]", "HOSTS is [[]]"),
+        ("HOSTS", '{"other": ["a:1"]}', "HOSTS is [{"),
+        ("HOSTS", "hosts.json", "HOSTS is [hosts.json]"),
+        ("HOSTS", "https://me:pass@w@here:x", "HOSTS is [https://***@here:x]"),
+        ("STORE", "here:9200", "allowed is http(s)://[user:password@]host[:port]"),
+        ("STORE", "http://here:99999", "STORE is [http://here:99999]"),
+        ("STORE", "http://[::1", "STORE is [http://[::1]"),
+        ("STORE", "http://a b", "STORE is [http://a b]"),
+        ("STORE", "http://here/path", "STORE is [http://here/path]"),
+        ("STORE", "http://me:pass/word@here", "STORE is [http://***@here]"),
+        ("STORE", "http://me:password@here:x", "STORE is [http://***@here:x]"),
+        ("INI", "/", "cannot read [/]: Is a directory"),
+        ("INI", "nowhere\x1b[2J.ini", "INI is [nowhere\\x1b[2J.ini]"),
+        ("TEST_MODE", "yes", "TEST_MODE is [yes], allowed is 0 or 1; 'make' explains TEST_MODE"),
+        ("SECURITY", "true", "allowed is 0 or 1"),
+        ("ES_VERSION", "٨.١٧.٢", "ES_VERSION is [٨.١٧.٢]"),
+        ("DATA", "a\nb", "DATA is [a\\nb], allowed is what can be printed on one line"),
+        ("CHALLENGE", "ingset", "did you mean ingest?"),
+        ("CHALLENGE", "\udcff", "CHALLENGE is [\\udcff]"),
+        ("TARGET_DOCS", "9" * 400, "9" * 200 + "…], allowed is a number"),
+    ],
+)
+@pytest.mark.parametrize("target", ["race", "report", "compare"])
+def test_a_value_of_odd_shape_is_refused_before_anything_starts(
+    started, monkeypatch, capsys, target, name, value, said
+):
+    line = refused(monkeypatch, capsys, target, **{name: value})
+    assert said in line
+    assert not re.search(r"pass.?w", line.replace("[user:password@]", ""))
+
+
+@given(name=st.sampled_from(CHECKED), value=ODD_TEXTS)
+@example("HOSTS", "//")
+@settings(deadline=None, max_examples=500)
+def test_whatever_a_variable_is_the_check_ends_well_or_with_one_line(name, value):
+    with pytest.MonkeyPatch.context() as patch:
+        for other in VARIABLES:
+            patch.delenv(other, raising=False)
+        try:
+            patch.setenv(name, value)
+        except UnicodeEncodeError:
+            return  # nothing that an environment can hold
+        try:
+            command.check_variables()
+        except (RaceError, command.ReportError) as e:
+            assert str(e).isprintable() and len(str(e)) < 900
+            assert name in str(e) or name == "INI"
+
+
+@given(st.text(max_size=200))
+def test_an_id_stays_within_its_folder(text):
+    if re.fullmatch(RACE_ID, text, re.ASCII):
+        assert os.path.basename(text) == text and text not in (".", "..") and len(os.fsencode(text)) <= 128
+
+
+@given(ODD_TEXTS)
+def test_a_value_is_shown_on_one_line_of_bounded_length(text):
+    assert shown(text).isprintable() and len(shown(text)) <= 201
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "basic_auth_user:me,basic_auth_password:se,cr:et",
+        '{"default": {"basic_auth_password": "secret"}}',
+        "api_key:secret",
+        "http://me:se@c/r:et@here",
+        "--client-options=timeout:1,api_key:secret",
+    ],
+)
+def test_no_password_is_shown(value):
+    assert not re.search("s?e?cr[:/e]*t?|et$", shown(value).replace("***", ""))
+
+
+@pytest.mark.parametrize(
+    "given_arguments, said",
+    [
+        ("--nonsense", "allowed is what esrally takes: unrecognized arguments: --nonsense"),
+        ("--on-error=never", "invalid OnErrorBehavior value: 'never'"),
+        ("--race-id=../x", "allowed is what make does not set itself, as it does --race-id"),
+        ("--race-i=x", "as it does --race-i"),
+        ("--target-hosts=elsewhere:1", "as it does --target-hosts"),
+        ("--help", "RALLY_ARGS is [--help]"),
+    ],
+)
+def test_arguments_for_rally_are_checked_before_it_runs(started, monkeypatch, given_arguments, said):
+    monkeypatch.setenv("RALLY_ARGS", given_arguments)
+    with pytest.raises(RaceError) as e:
+        rally.check_arguments(command.command("localhost:9200", "", "", "x"), given_arguments)
+    assert said in str(e.value) and str(e.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "given_arguments", ["", "--include-tasks=tag:setup --on-error=abort", "--telemetry=node-stats"]
+)
+def test_arguments_that_rally_takes_are_left_alone(started, monkeypatch, given_arguments):
+    monkeypatch.setenv("RALLY_ARGS", given_arguments)
+    line = command.command("localhost:9200", "", "", "x")
+    rally.check_arguments(line, given_arguments)
+    assert line[len(line) - len(given_arguments.split()) :] == given_arguments.split()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no section",
+        "[reporting]\ndatastore.type = elasticsearch\n",
+        "[reporting]\ndatastore.type = elasticsearch\ndatastore.host = h\ndatastore.port = ٩",
+        "[reporting]\ndatastore.type = elasticsearch\ndatastore.host = h\ndatastore.port = 99999",
+        "[reporting]\ndatastore.type = %(x)s",
+        "[reporting]\ndatastore.type = $x",
+        "[reporting]\n[reporting]",
+        "\udcff",
+    ],
+)
+def test_an_ini_of_odd_content_gets_one_line(started, monkeypatch, capsys, tmp_path, text):
+    ini = tmp_path / "my.ini"
+    ini.write_bytes(text.encode(errors="surrogateescape"))
+    assert "my.ini]" in refused(monkeypatch, capsys, "race", INI=str(ini))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "lonely",
+        "a:b:c",
+        "[1]",
+        "nowhere.json",
+        "unknown_option:1",
+        "use_ssl:true,ca_certs:/nowhere",
+        "max_connections:x",
+    ],
+)
+def test_client_options_of_odd_shape_get_one_line(options):
+    with pytest.raises(
+        RaceError, match=r"^CLIENT_OPTIONS is \[.*\], allowed is client options for \[127.0.0.1:9\]"
+    ) as e:
+        clusters.check_target("127.0.0.1:9", options)
+    assert str(e.value).isprintable()
+
+
+def test_a_store_that_does_not_answer_is_told_before_the_target_starts(started, monkeypatch, capsys):
+    monkeypatch.setattr(rally, "check_no_other_rally", lambda: None)
+    line = refused(monkeypatch, capsys, "race", STORE="http://me:secret@127.0.0.1:9")
+    assert "the metrics store does not answer: Connection error" in line and "secret" not in line
+
+
+def test_ids_of_several_races_are_no_longer_than_one_may_be(started, monkeypatch, capsys):
+    monkeypatch.setattr(command, "prepare", lambda: pytest.fail("it went on"))
+    assert "shorter for several races" in refused(monkeypatch, capsys, "aa", RACE_ID="x" * 127)
+
+
+def test_a_race_without_delay_carries_no_tag_of_it(started, monkeypatch):
+    monkeypatch.setenv("DELAY_MS", "0")
+    assert not any("delay_ms" in argument for argument in command.command("h:1", "", "", "x"))
+
+
+def test_down_stops_what_runs_whatever_is_set(monkeypatch):
+    class Stopped:
+        def stop(self, name):
+            return False
+
+    monkeypatch.setattr(command, "Launcher", lambda *args: Stopped())
+    monkeypatch.setenv("PORT", "odd")
+    monkeypatch.setattr("sys.argv", ["_tools.race", "down"])
+    assert command.main() == Exit.DONE
