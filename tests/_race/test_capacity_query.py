@@ -58,7 +58,8 @@ def test_a_node_that_leaves_ends_the_race_and_what_was_raced_is_reported(three_n
     assert "node target-2 left the target; the cells raced before are in the metrics store" in ended.stdout
     assert "Traceback" not in ended.stdout
     report = make("report", WORK=three_nodes, RACE="left")
-    assert report.returncode == 0, report.stdout
+    assert report.returncode == 2 and "Error 65" in report.stdout, report.stdout
+    assert "# INCOMPLETE: Race left\n\n- **The race was not finished.**" in report.stdout
     assert "**Incomplete: the race was not finished.**" in report.stdout
     assert "target-4 holds no data and takes all requests" in report.stdout
     with open(three_nodes / "reports" / "left" / "es_profile_capacity.csv") as f:

@@ -4,6 +4,7 @@ import csv
 import http.server
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -36,7 +37,7 @@ def test_output_has_progress_summary_and_report_though_it_is_piped(loaded):
     for section in ("Time by variant", "Where the production query's time goes", "Serial against msearch"):
         assert f"## {section}" in output
     assert "What each change buys" in output
-    assert "failed samples" not in output
+    assert "INCOMPLETE" not in output
 
 
 def test_samples_of_all_passes_and_rounds_are_in_the_metrics_store(loaded, search, recorded):
@@ -157,8 +158,8 @@ def test_a_wrong_answer_is_an_error_and_aborts_when_asked_to(indexed):
         requests.put(url, json=hit["_source"], timeout=30).raise_for_status()
     assert aborted.returncode != 0
     assert "net_sum is" in aborted.stdout
-    assert go_on.returncode == 0, go_on.stdout[-3000:]
-    assert "failed samples, left out below" in go_on.stdout
+    assert go_on.returncode == 2 and "Error 65" in go_on.stdout, go_on.stdout[-3000:]
+    assert "# INCOMPLETE: Race " in go_on.stdout and re.search(r"- \*\*Of plan \d+ failed\.", go_on.stdout)
 
 
 def test_an_index_of_somebody_else_is_not_deleted(loaded):
