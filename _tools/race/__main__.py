@@ -47,8 +47,7 @@ def check_variables() -> None:
     rally.params_of(variable("PARAMS"))
     if named := clusters.named_store():
         named.settings()
-    if hosts := variable("HOSTS"):
-        clusters.target_of(hosts)
+    clusters.client_of(variable("HOSTS", f"localhost:{clusters.TARGET_PORT}"), variable("CLIENT_OPTIONS"))
 
 
 def prepare() -> Launcher:
@@ -63,7 +62,7 @@ def prepare() -> Launcher:
     if named:
         clusters.check_store(rally.INI)
     given = variable("RALLY_ARGS")
-    rally.check_arguments(command(variable("HOSTS", "localhost:9200"), "", "", "x"), given)
+    rally.check_arguments(command("localhost:9200", "", "", "x"), given)
     challenge, params = variable("CHALLENGE", DEFAULT_CHALLENGE), variable("PARAMS")
     rally.check_track(challenge, params)
     rally.check_disk(challenge, params, switched_on("TEST_MODE"), embedded=not variable("HOSTS"))
@@ -107,7 +106,10 @@ def races_of(race_ids: list[str]) -> int:
             if len(race_ids) > 1:
                 print(f"race {race_id}, of {len(race_ids)} of one configuration", flush=True)
             if code := rally.run(command(hosts, client_options, params, race_id)):
-                print(f"[ERROR] race {race_id} is INCOMPLETE; 'make report RACE={race_id}' shows what there is of it")
+                print(
+                    f"[ERROR] race {race_id} is INCOMPLETE; 'make report RACE={race_id}' shows what there is of it",
+                    file=sys.stderr,
+                )
                 return code
         if len(race_ids) > 1:
             write_noise(rally.INI, race_ids, NOISE)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import elasticsearch
 from esrally import exceptions
@@ -247,13 +248,7 @@ def check_target(hosts: str, client_options: str) -> None:
     :param client_options: as ``--client-options`` takes them; empty for Rally's own.
     :raises RaceError: when it does not answer as an Elasticsearch of 8.0 or newer does.
     """
-    allowed = f"client options for [{shown(hosts)}], k:v,k:v or the name of a .json file"
-    try:
-        options = opts.ClientOptions(client_options or opts.ClientOptions.DEFAULT_CLIENT_OPTIONS, target_of(hosts))
-        factory = EsClientFactory(target_of(hosts).default, copy.deepcopy(options.default))
-        es = factory.create()
-    except (exceptions.RallyError, OSError, *ODD) as e:
-        raise VARIABLES["CLIENT_OPTIONS"].wrong(client_options, f"{allowed} ({first_line(e)})") from None
+    es = client_of(hosts, client_options)
     try:
         number = es.perform_request(method="GET", path="/").body["version"]["number"]
         version = tuple(map(int, number.split(".")[:2]))
@@ -264,6 +259,20 @@ def check_target(hosts: str, client_options: str) -> None:
         ) from None
     if version < OLDEST_ELASTICSEARCH:
         raise RaceError(f"the target [{shown(hosts)}] is Elasticsearch {shown(number)}; this track needs 8.0 or newer")
+
+
+def client_of(hosts: str, client_options: str) -> Any:
+    """Rally's own client of these hosts, which has not connected yet.
+
+    :raises RaceError: when hosts or client options are not what Rally takes.
+    """
+    target = target_of(hosts)
+    try:
+        options = opts.ClientOptions(client_options or opts.ClientOptions.DEFAULT_CLIENT_OPTIONS, target)
+        return EsClientFactory(target.default, copy.deepcopy(options.default)).create()
+    except (exceptions.RallyError, OSError, *ODD) as e:
+        allowed = f"client options for [{shown(hosts)}], k:v,k:v or the name of a .json file ({first_line(e)})"
+        raise VARIABLES["CLIENT_OPTIONS"].wrong(client_options, allowed) from None
 
 
 def target_of(hosts: str) -> opts.TargetHosts:
@@ -284,8 +293,9 @@ def target_of(hosts: str) -> opts.TargetHosts:
 
 
 def first_line(error: Exception) -> str:
-    """What an error of someone else says."""
-    return shown((str(error) or type(error).__name__).splitlines()[0])
+    """What an error of someone else says, with its cause."""
+    text, cause = str(error) or type(error).__name__, str(getattr(error, "message", "")).rpartition(">: ")[2]
+    return shown((text if cause in text else f"{text}: {cause}").splitlines()[0])
 
 
 def check_store(ini: Path) -> None:

@@ -164,6 +164,14 @@ def test_arguments_that_rally_takes_are_left_alone(started, monkeypatch, given_a
     assert line[len(line) - len(given_arguments.split()) :] == given_arguments.split()
 
 
+def test_certificates_that_cannot_be_read_get_one_line(started, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(rally, "check_no_other_rally", lambda: None)
+    lines = ["datastore.type = elasticsearch", "datastore.host = h", "datastore.port = 1", "datastore.secure = True"]
+    ini = tmp_path / "my.ini"
+    ini.write_text("\n".join(["[reporting]", *lines, "datastore.ssl.certificate_authorities = /nowhere.pem"]))
+    assert "the metrics store does not answer: " in refused(monkeypatch, capsys, "race", INI=str(ini))
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -206,7 +214,7 @@ def test_client_options_of_odd_shape_get_one_line(options):
 def test_a_store_that_does_not_answer_is_told_before_the_target_starts(started, monkeypatch, capsys):
     monkeypatch.setattr(rally, "check_no_other_rally", lambda: None)
     line = refused(monkeypatch, capsys, "race", STORE="http://me:secret@127.0.0.1:9")
-    assert "the metrics store does not answer: Connection error" in line and "secret" not in line
+    assert "the metrics store does not answer: Connection error: Failed to establish" in line and "secret" not in line
 
 
 def test_ids_of_several_races_are_no_longer_than_one_may_be(started, monkeypatch, capsys):
