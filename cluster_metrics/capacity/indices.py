@@ -11,9 +11,9 @@ from typing import Any
 
 from esrally import exceptions
 
-from ..core.index import delete_own_index
+from ..core.index import create_own_index, delete_own_index
 from ..core.index import index_body as body_of
-from ..core.rounds import Params, Runner
+from ..core.rounds import Guard, Params
 from ..corpus.prepared import Prepared
 from ..wire.bulk import load_all, with_actions
 from ..wire.requests import aside, get, request, touch
@@ -126,14 +126,14 @@ async def settle(
     )
 
 
-class CheckGrid(Runner):
+class CheckGrid(Guard):
     """Holds the grid against the cluster before anything is loaded. Track parameter: ``capacity_replicas``.
 
     :raises esrally.exceptions.RallyAssertionError: when there are too few data nodes for the replicas, or a disk is so
         full that Elasticsearch would move shards away; this ends the race.
     """
 
-    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+    async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         await touch(es)
         nodes, most = await data_nodes(es), max(params["parameters"]["capacity_replicas"])
         if most >= len(nodes):
@@ -145,7 +145,7 @@ class CheckGrid(Runner):
         return {"weight": 1, "unit": "ops"}
 
 
-class BuildWords(Runner):
+class BuildWords(Guard):
     """Loads the corpus into the index of most shards, so that all nodes take part, and makes the others of the grid
     from that: it is shrunk to one shard, and this split into the others, which keeps documents and takes no analysis.
 
@@ -156,13 +156,13 @@ class BuildWords(Runner):
         the corpus; this ends the race.
     """
 
-    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+    async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         await touch(es)
         grid = params["shards"]
         first, source = index_of(1), index_of(max(grid))
         with aside(es):
             await _drop(es, [1, *grid], params["foreign"])
-            await request(es, "PUT", f"/{source}", params["body"])
+            await create_own_index(es, source, params["body"])
             started = time.perf_counter()
             await load_all(es, source, self._bodies(params["documents_file"]), LOADERS)
             load_s = time.perf_counter() - started
@@ -216,7 +216,7 @@ class BuildWords(Runner):
                 )
 
 
-class PrepareCell(Runner):
+class PrepareCell(Guard):
     """Brings the index to the cell's shards and replicas, and waits until they are started and evenly spread.
 
     For queries the number of replicas is changed on the index as it is; for indexing all indices of the grid are
@@ -232,7 +232,7 @@ class PrepareCell(Runner):
     def __init__(self) -> None:
         self._nodes: list[str] = []
 
-    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+    async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         await touch(es)
         self._nodes = self._nodes or await data_nodes(es)
         await check_nodes(es, self._nodes)
@@ -240,7 +240,7 @@ class PrepareCell(Runner):
         with aside(es):
             if params["body"]:
                 await _drop(es, params["grid"], params["foreign"])
-                await request(es, "PUT", f"/{index}", params["body"])
+                await create_own_index(es, index, params["body"])
             else:
                 settings = {"index.number_of_replicas": replicas, "index.blocks.write": False}
                 await request(es, "PUT", f"/{index}/_settings", settings)
@@ -254,10 +254,10 @@ class PrepareCell(Runner):
         }
 
 
-class DropWords(Runner):
+class DropWords(Guard):
     """Deletes the indices of the grid. Track parameters: ``capacity_shards``, ``delete_foreign_index``."""
 
-    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+    async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         await touch(es)
         values = params["parameters"]
         with aside(es):

@@ -12,7 +12,7 @@ from esrally.utils import process
 
 from ..core.rounds import Runner, outcome
 from ..wire.bulk import send_bulk, with_actions
-from ..wire.requests import request
+from ..wire.requests import once, request
 from .indices import CapacityParams, index_of
 from .words import FIELDS
 
@@ -31,7 +31,7 @@ class QueryRunner(Runner):
     """
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
-        response = await request(es, "POST", params["path"], params["body"])
+        response = await request(once(es), "POST", params["path"], params["body"])
         shards = response["_shards"]
         failed = shards["failed"] or response["timed_out"]
         problem = f"{shards['failed']} of {shards['total']} shards failed, or it timed out"
@@ -58,8 +58,7 @@ class IndexRunner(Runner):
             counts = await send_bulk(es, index, with_actions(documents), len(documents))
             errors, what = counts.errors, counts.problem()
         else:
-            once = es.options(max_retries=0)  # repeated by the transport, a document could be indexed twice
-            response = await once.perform_request(
+            response = await once(es).perform_request(
                 method="POST",
                 path=f"/{index}/_doc?filter_path=_shards",
                 headers={"content-type": "application/json", "accept": "application/json"},

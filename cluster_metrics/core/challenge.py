@@ -65,6 +65,7 @@ class Operation:
     :param rounds: track parameter that says how many rounds the task walks; empty where the JSON has the iterations.
     :param cell: of how many elements of the schedule a headline cell is made that begins with it; 0 if none does.
     :param scheduler: class of its scheduler, if it has one.
+    :param creates: whether it creates the index that check-index checks.
     """
 
     type: str
@@ -74,6 +75,7 @@ class Operation:
     rounds: str = ""
     cell: int = 0
     scheduler: Callable[..., Any] | None = None
+    creates: bool = False
 
 
 @dataclass(frozen=True)

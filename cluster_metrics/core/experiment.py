@@ -13,6 +13,7 @@ from esrally.utils import console
 from ..corpus import prepared
 from ..corpus.files import CorpusError
 from . import challenge as records
+from .index import marks_of
 from .rounds import shuffled
 
 
@@ -38,19 +39,30 @@ class Experiment(loader.TrackProcessor):
             prepared.lay_out(track, corpus)
         for record in records.challenges().values():
             values |= record.derived(values)
+        self._mark_indices(track, values, test_mode)
         for challenge in track.challenges:
             record = records.challenges()[challenge.name]
             challenge.schedule = lay_out_passes(challenge.schedule, values["seed"], values["passes"])
             challenge.schedule = record.lay_out(challenge.schedule, values)
-            for task in (leaf for element in challenge.schedule for leaf in element):
+            tasks = [leaf for element in challenge.schedule for leaf in element]
+            created = any(o.creates for task in tasks if (o := records.operations().get(task.operation.type)))
+            for task in tasks:
                 if operation := records.operations().get(task.operation.type):
-                    task.operation.params["parameters"] = values
+                    task.operation.params |= {"parameters": values, "created": created}
                     if operation.rounds:
                         task.iterations = values[operation.rounds]
                         task.operation.params |= {
                             "warmup-iterations": task.warmup_iterations,
                             "iterations": task.iterations,
                         }
+
+    def _mark_indices(self, track: Any, values: dict[str, Any], test_mode: bool) -> None:
+        """Has every index of the track carry the race that creates it, and what that loads."""
+        race = " of ".join(str(self.cfg.opts("system", key, mandatory=False)) for key in ("race.id", "time.start"))
+        for corpus in corpora_of(values, test_mode).values():
+            target = prepared.index_of(track, corpus)
+            for index in (index for index in track.indices if index.name == target):
+                index.body["mappings"]["_meta"] = marks_of(values, corpus, race)
 
     def on_prepare_track(self, track: Any, data_root_dir: str) -> Iterator[tuple[Callable, dict]]:
         challenge = track.selected_challenge_or_default

@@ -3,20 +3,35 @@
 import ipaddress
 import json
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import psutil
 from esrally import exceptions
+from esrally.driver import runner
 
 from ..corpus.prepared import Prepared
-from ..wire.requests import get, request, touch
+from ..wire.bulk import load
+from ..wire.requests import aside, get, guarding, request, touch
 from .challenge import SCHEMA, Key, Operation, Sample, corpora
-from .rounds import Params, Runner
+from .parameters import SHAPE
+from .rounds import Guard, Params
 
 MARK = "cluster-metrics track"
 """Value of ``_meta.created_by`` in the mapping of an index that this track created."""
 OLDEST_ELASTICSEARCH = (8, 0)
+
+
+def marks_of(values: Mapping[str, Any], corpus: Any, race: str) -> dict[str, Any]:
+    """``_meta`` of the mapping of an index that a race creates and loads.
+
+    :param values: the track parameters.
+    :param corpus: that is loaded.
+    :param race: what tells the race from all others.
+    """
+    names = (*(parameter.name for parameter in corpus.parameters.values()), *(p.name for p in SHAPE))
+    return {"created_by": MARK, "race": race, "loaded": {name: values[name] for name in dict.fromkeys(names)}}
 
 
 def index_body(track: Any, name: str) -> dict[str, Any]:
@@ -28,23 +43,36 @@ async def delete_own_index(es: Any, name: str, foreign: bool = False) -> int:
     """Deletes an index if it is there and carries the track's mark; returns how many were deleted.
 
     :param foreign: delete it without the mark, too.
-    :raises esrally.exceptions.RallyAssertionError: when the index has no mark.
+    :raises esrally.exceptions.RallyAssertionError: when the index has no mark, or that cannot be seen, or it cannot be
+        deleted; this ends the race.
     """
     import elasticsearch
 
-    try:
-        found = await request(es, "GET", f"/{name}/_mapping")
-    except elasticsearch.NotFoundError:
-        return 0
-    for index, body in found.items():
-        own = body["mappings"].get("_meta", {}).get("created_by") == MARK
-        if index != name or not (own or foreign):
-            raise exceptions.RallyAssertionError(
-                f"index [{index}] was not created by this track and will not be deleted; "
-                f"remove it yourself or set the track parameter [delete_foreign_index] to true"
-            )
-        await request(es, "DELETE", f"/{index}")
+    with guarding(f"index [{name}] cannot be deleted"):
+        try:
+            found = await request(es, "GET", f"/{name}/_mapping")
+        except elasticsearch.NotFoundError:
+            return 0
+        for index, body in found.items():
+            own = body["mappings"].get("_meta", {}).get("created_by") == MARK
+            if index != name or not (own or foreign):
+                raise exceptions.RallyAssertionError(
+                    f"index [{index}] was not created by this track and will not be deleted; "
+                    f"remove it yourself or set the track parameter [delete_foreign_index] to true"
+                )
+            await request(es, "DELETE", f"/{index}")
     return len(found)
+
+
+async def create_own_index(es: Any, name: str, body: dict[str, Any], foreign: bool = False) -> None:
+    """Creates an index, in the place of an earlier one, see :func:`delete_own_index`.
+
+    :param body: with the track's mark.
+    :raises esrally.exceptions.RallyAssertionError: when that fails; this ends the race.
+    """
+    await delete_own_index(es, name, foreign)
+    with guarding(f"index [{name}] cannot be created"):
+        await request(es, "PUT", f"/{name}", body)
 
 
 async def target_nodes(es: Any) -> list[dict[str, Any]]:
@@ -105,7 +133,26 @@ CIRCUMSTANCES = (
 )
 
 
-class DeleteOwnIndex(Runner):
+class Guarded(Guard):
+    """One of Rally's own runners, whose failure ends the race: no task after it would find what it needs.
+
+    :param of: class of the runner.
+    """
+
+    def __init__(self, of: Callable[[], Any]):
+        self._runner = of()
+
+    async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        result = await self._runner(es, params) or {"weight": 1, "unit": "ops"}
+        if not result.get("success", True):
+            raise exceptions.RallyAssertionError(f"{self._runner!r} did not succeed: {result}")
+        return result
+
+    def __repr__(self) -> str:
+        return f"guarded {self._runner!r}"
+
+
+class DeleteOwnIndex(Guard):
     """Deletes the index if it is there and carries the track's mark.
 
     Mandatory key: ``index``. Optional key: ``delete-foreign-index`` (default false) deletes it without the mark, too.
@@ -113,24 +160,44 @@ class DeleteOwnIndex(Runner):
     :raises esrally.exceptions.RallyAssertionError: when the index has no mark; this ends the race.
     """
 
-    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+    async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         deleted = await delete_own_index(es, params["index"], params.get("delete-foreign-index", False))
         return {"weight": deleted, "unit": "ops"}
 
 
-class CheckIndex(Runner):
-    """Holds numbers of documents of an index against its corpus by ``_count``, and records the circumstances.
+class Load(Guard):
+    """Sends one bulk request of Rally's own reader, whose documents must all be taken.
 
-    Mandatory keys: ``index``, ``counts`` (of :class:`..corpus.files.Count`) and ``parameters``.
+    Mandatory keys, which Rally's param source of ``bulk`` gives: ``index``, ``body``, ``bulk-size``.
 
-    :raises esrally.exceptions.RallyAssertionError: when Elasticsearch is too old, the index is missing or a count
-        differs; this ends the race.
+    :raises esrally.exceptions.RallyAssertionError: when a document was rejected, or no answer came; this ends the race.
     """
 
-    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+    async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        counts = await load(es, params["index"], params["body"], params["bulk-size"])
+        taken = {"success-count": counts.acknowledged, "error-count": 0}
+        return {"weight": counts.sent, "unit": "docs", "took": round(counts.took_ms)} | taken
+
+
+class CheckIndex(Guard):
+    """Holds an index against what this race created, or an earlier one loaded, and its numbers of documents against its
+    corpus by ``_count``; records the circumstances.
+
+    Mandatory keys: ``index``, ``marks`` (``_meta`` of its mapping as this race gives it), ``created`` (whether a task
+    of this race creates it), ``counts`` (of :class:`..corpus.files.Count`) and ``parameters``.
+
+    :raises esrally.exceptions.RallyAssertionError: when Elasticsearch is too old, the index is missing, another than
+        this race created or loaded by other parameters, or a count differs; this ends the race.
+    """
+
+    async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         recorded = await circumstances(es, params["parameters"])
         index, counts = params["index"], params["counts"]
         docs = await self._count(es, index, {"match_all": {}})
+        with aside(es):
+            mapping = (await request(es, "GET", f"/{index}/_mapping")).get(index, {"mappings": {}})["mappings"]
+        if problem := unlike(index, mapping.get("_meta", {}), params["marks"], params["created"]):
+            raise exceptions.RallyAssertionError(problem)
         for count in counts:
             if (found := await self._count(es, index, count.query)) != count.documents:
                 by = "" if count.what else f": {found - count.documents:+,}"
@@ -148,24 +215,38 @@ class CheckIndex(Runner):
         }
 
     async def _count(self, es: Any, index: str, query: dict[str, Any]) -> int:
-        import elasticsearch
-
-        try:
-            response = await request(es, "POST", f"/{index}/_count", {"query": query})
-        except elasticsearch.NotFoundError:
-            raise exceptions.RallyAssertionError(
-                f"index [{index}] is missing; run the tasks tagged setup first"
-            ) from None
+        response = await request(es, "POST", f"/{index}/_count", {"query": query})
         if response["_shards"]["failed"]:
             raise exceptions.RallyAssertionError(f"_count on index [{index}] failed on some shards")
         return response["count"]
 
 
+def unlike(index: str, found: Mapping[str, Any], marks: Mapping[str, Any], created: bool) -> str:
+    """What makes an index another than this race is to ask; empty when nothing does.
+
+    :param found: ``_meta`` of its mapping.
+    :param marks: the same as this race gives it, see :func:`marks_of`.
+    :param created: whether this race created it.
+    """
+    if found.get("created_by") != MARK:
+        return f"index [{index}] was not created by this track; run the tasks tagged setup first"
+    if created and found.get("race") != marks["race"]:
+        return f"index [{index}] is not the one that this race created, but one of race [{found.get('race')}]"
+    loaded = found.get("loaded", {})
+    for name, value in marks["loaded"].items():
+        if loaded.get(name) != value:
+            return (
+                f"index [{index}] was loaded with {name} [{loaded.get(name)}], this race has [{value}]; run the tasks "
+                "tagged setup, too, or race with the parameters that it was loaded with"
+            )
+    return ""
+
+
 class CheckIndexParams(Params):
     """Param source of check-index: the numbers of documents that the index of a corpus must have.
 
-    Mandatory keys of the operation: ``index``, ``corpus``. Optional key: ``partial`` (default false) for an index with
-    a part of the corpus, whose numbers are not checked.
+    Mandatory keys of the operation: ``index``, ``corpus``, and ``created``, which the track processor adds. Optional
+    key: ``partial`` (default false) for an index with a part of the corpus, whose numbers are not checked.
     """
 
     def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
@@ -174,21 +255,42 @@ class CheckIndexParams(Params):
 
     def params(self) -> dict[str, Any]:
         counts = [] if self.operation.get("partial") else self._prepared.counts(self.values)
-        return {"parameters": self.values, "index": self.operation["index"], "counts": counts}
+        index = self.operation["index"]
+        return {
+            "parameters": self.values,
+            "index": index,
+            "marks": index_body(self.track, index)["mappings"]["_meta"],
+            "created": self.operation["created"],
+            "counts": counts,
+        }
 
 
-class CheckTarget(Runner):
+class CheckTarget(Guard):
     """Records the circumstances of a race, where no index is loaded before.
 
     :raises esrally.exceptions.RallyAssertionError: when Elasticsearch is too old; this ends the race.
     """
 
-    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+    async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         await touch(es)
         return {"weight": 1, "unit": "ops"} | await circumstances(es, params["parameters"])
 
 
 DELETE = Operation("delete-own-index", DeleteOwnIndex)
+MERGING = (
+    Operation("refresh", partial(Guarded, runner.Refresh)),
+    Operation("force-merge", partial(Guarded, runner.ForceMerge)),
+    Operation("index-stats", partial(Guarded, lambda: runner.Retry(runner.IndicesStats()))),
+)
+"""The tasks after a load. Types that Rally knows keep their names, so that its param sources serve them."""
+SETUP = (
+    DELETE,
+    Operation("create-index", partial(Guarded, runner.CreateIndex), creates=True),
+    Operation("cluster-health", partial(Guarded, runner.ClusterHealth)),
+    *MERGING,
+)
+"""The tasks around a load."""
+BULK = Operation("bulk", Load)
 CHECK_INDEX = Operation(
     "check-index",
     CheckIndex,

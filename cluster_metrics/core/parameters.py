@@ -147,6 +147,14 @@ SEGMENTS = Integer(
     high=1000,
 )
 FOREIGN = Flag("delete_foreign_index", "Delete an index of that name even if this track did not create it.", "", True)
+CODEC = Choice("codec", "How stored fields are compressed.", choices=("default", "best_compression"))
+SOURCE = Choice(
+    "source_mode",
+    "Whether the source of documents is stored, or put together from doc values (from 8.17 on).",
+    choices=("stored", "synthetic"),
+)
+SHAPE = (*SHARDS, SEGMENTS, CODEC, SOURCE)
+"""What an index is like beside its documents, as far as a query may tell."""
 LOAD = (
     *SHARDS,
     Choice("cluster_health", "Health that the index must reach before the load.", choices=("green", "yellow")),
@@ -176,12 +184,8 @@ LOAD = (
         pattern=r"default|\d+(kb|mb|gb)",
         form="default, or a size such as 512mb",
     ),
-    Choice("codec", "How stored fields are compressed.", choices=("default", "best_compression")),
-    Choice(
-        "source_mode",
-        "Whether the source of documents is stored, or put together from doc values (from 8.17 on).",
-        choices=("stored", "synthetic"),
-    ),
+    CODEC,
+    SOURCE,
     FOREIGN,
 )
 """Of challenges that create and load the index of their corpus by the tasks tagged setup."""

@@ -1,9 +1,13 @@
 """Tasks that walk a plan in rounds: the order of each, and what a runner returns of it."""
 
+import contextlib
 import hashlib
 import itertools
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from ..wire.requests import guarding, refusal
 
 
 class Runner:
@@ -11,6 +15,18 @@ class Runner:
 
     def __repr__(self) -> str:
         return type(self).__name__
+
+
+class Guard(Runner):
+    """A runner whose failure ends the race always, see :func:`..wire.requests.guarding`."""
+
+    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        with guarding():
+            return await self.run(es, params)
+
+    async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        """What :meth:`__call__` of a runner does."""
+        raise NotImplementedError
 
 
 class Params:
@@ -90,12 +106,34 @@ def outcome(problems: list[str], kind: str) -> dict[str, Any]:
     return found
 
 
-def round_result(timings: list[dict[str, Any]], problems: list[str], **common: Any) -> dict[str, Any]:
+@contextlib.contextmanager
+def losing_one(operation: str, kind: str, timings: list[dict[str, Any]], **about: Any) -> Iterator[None]:
+    """Has a request that fails inside lose one sample of a round and nothing else: a sample that failed is added, and
+    :func:`round_result` counts it.
+
+    :param operation: what the sample is about.
+    :param kind: its ``operation-type``.
+    :param timings: of the round.
+    :param about: metadata of the sample.
+    """
+    import elasticsearch
+
+    absolute_time, started = time.time(), time.perf_counter()
+    try:
+        yield
+    except (elasticsearch.ApiError, elasticsearch.TransportError) as e:
+        timing = timed(operation, kind, absolute_time, started, time.perf_counter())
+        timings.append(about | outcome([refusal(e)], "no-answer") | {"dependent_timing": timing})
+
+
+def round_result(timings: list[dict[str, Any]], **common: Any) -> dict[str, Any]:
     """The result of a round for Rally.
 
-    :param timings: one entry per sample, with its ``dependent_timing``; Rally writes a document for each.
-    :param problems: what went wrong, a line each.
+    :param timings: one entry per sample, with its ``dependent_timing``; Rally writes a document for each. The round
+        fails where one of them did.
     :param common: metadata of the round itself.
     """
     result = {"weight": len(timings), "unit": "samples", **common, "dependent_timing": timings}
+    failed = [t for t in timings if not t["success"]]
+    problems = [f"{t['dependent_timing']['operation']}: {t['error-description']}" for t in failed]
     return result | outcome(problems, "failed-samples")

@@ -29,6 +29,11 @@ def lay_out(track: Any, corpus: Corpus) -> None:
         documents.documents.append(document_set)
 
 
+def index_of(track: Any, corpus: Any) -> str:
+    """The index that the corpus' JSON names as the one to load it into."""
+    return str(_documents(track, corpus).documents[0].target_index)
+
+
 def corpus_in(track: Any, kind: type) -> Any:
     """The corpus of a class of corpora as :func:`lay_out` noted it in the track."""
     return kind(**_documents(track, kind).meta_data)

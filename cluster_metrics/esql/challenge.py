@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..core.challenge import Challenge, Compared, Key, Needs, Operation, Sample, Values
-from ..core.index import CHECK_INDEX, DELETE
+from ..core.index import BULK, CHECK_INDEX, SETUP
 from ..core.limits import corpus_in_memory, segments, shards_of_searches
 from ..core.parameters import LOAD, WARMUP, Integer, Many
 from .esql_stored_fields import PROFILED, QUERY, CheckEsql, StoredFieldsParams, StoredFieldsRunner
@@ -61,7 +61,8 @@ CHALLENGES = (
         question="What does loading text cost ES|QL, by share of the documents?",
         corpora=(TextValues,),
         operations=(
-            DELETE,
+            *SETUP,
+            BULK,
             CHECK_INDEX,
             Operation("check-esql", CheckEsql),
             Operation(

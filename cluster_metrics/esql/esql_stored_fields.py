@@ -8,10 +8,10 @@ from typing import Any
 from esrally import exceptions
 
 from ..core.challenge import Values
-from ..core.rounds import RoundParams, Runner, outcome, round_result, shuffled, timed
+from ..core.rounds import Guard, RoundParams, Runner, losing_one, outcome, round_result, shuffled, timed
 from ..corpus.prepared import Prepared
-from ..wire.esql import PRAGMA, esql_request, refusal, response_problem, why_not
-from ..wire.requests import Request, aside, request, send, touch
+from ..wire.esql import PRAGMA, esql_request, response_problem, why_not
+from ..wire.requests import Request, aside, guarding, request, send, touch
 from .text_values import FORMS, INDEX, TextValues, text_of
 
 QUERY, PROFILED = "esql-query", "esql-profiled"
@@ -45,6 +45,11 @@ class Question:
     def cell(self) -> str:
         share = f"{self.share_permille / 10:g}%"
         return share if self.setting == AS_IS else f"{share} at {self.setting}"
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a sample says of it."""
+        return {key: getattr(self, key) for key in ("share_permille", "setting", "documents", "chars")}
 
     def request(self, profile: bool) -> Request:
         return esql_request(self.query, **PRAGMA, **({"profile": True} if profile else {}))
@@ -125,7 +130,6 @@ class StoredFieldsRunner(Runner):
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         timings: list[dict[str, Any]] = []
-        errors: list[str] = []
         missing = 0
         for setting, questions in params["settings"]:
             proportion = await self._set(es, setting)
@@ -134,84 +138,53 @@ class StoredFieldsRunner(Runner):
                 continue
             common = {"round": params["round"]} | ({} if proportion is None else {"sequential_proportion": proportion})
             for question in questions:
-                try:
-                    sample = await self._ask(es, question, params["profile"])
-                except _Refused as e:
-                    errors.append(f"{question.cell}: {e}")
-                    continue
-                if not sample["success"]:
-                    errors.append(f"{question.cell}: {sample['error-description']}")
-                timings.append(sample | common)
+                kind = PROFILED if params["profile"] else QUERY
+                with losing_one(question.cell, kind, timings, **question.about, **common):
+                    timings.append(await self._ask(es, question, kind) | common)
         await self._set(es, AS_IS)
-        return round_result(timings, errors, round=params["round"], settings_missing=missing)
+        return round_result(timings, round=params["round"], settings_missing=missing)
 
     async def _set(self, es: Any, setting: str) -> float | None:
         """Sets the proportion and returns the value in force; None when the target has no such setting.
 
-        :raises esrally.exceptions.RallyAssertionError: when the index is missing; this ends the race.
+        :raises esrally.exceptions.RallyAssertionError: when that fails, as where the index is missing; this ends the
+            race, for the setting is not known then.
         """
-        import elasticsearch
-
         path = f"/{INDEX}/_settings"
-        try:
-            with aside(es):
-                found = await request(es, "GET", f"{path}/{SETTING}?include_defaults=true&flat_settings=true")
-                own = found[INDEX]
-                if not own["settings"] and not own["defaults"]:
-                    return None
-                await request(es, "PUT", path, {SETTING: None if setting == AS_IS else float(setting)})
-                found = await request(es, "GET", f"{path}/{SETTING}?include_defaults=true&flat_settings=true")
-        except elasticsearch.NotFoundError:
-            raise exceptions.RallyAssertionError(
-                f"index [{INDEX}] is missing; run the tasks tagged setup first"
-            ) from None
+        with guarding(f"setting {SETTING}"), aside(es):
+            found = await request(es, "GET", f"{path}/{SETTING}?include_defaults=true&flat_settings=true")
+            own = found[INDEX]
+            if not own["settings"] and not own["defaults"]:
+                return None
+            await request(es, "PUT", path, {SETTING: None if setting == AS_IS else float(setting)})
+            found = await request(es, "GET", f"{path}/{SETTING}?include_defaults=true&flat_settings=true")
         return float({**found[INDEX]["defaults"], **found[INDEX]["settings"]}[SETTING])
 
-    async def _ask(self, es: Any, question: Question, profile: bool) -> dict[str, Any]:
-        import elasticsearch
-
+    async def _ask(self, es: Any, question: Question, kind: str) -> dict[str, Any]:
         absolute_time, client_s = time.time(), time.process_time()
-        try:
-            with es.new_request_context() as context:
-                raw = await send(es, question.request(profile))
-        except elasticsearch.ApiError as e:
-            raise _Refused(refusal(e)) from None
+        with es.new_request_context() as context:
+            raw = await send(es, question.request(kind == PROFILED))
         client_s = time.process_time() - client_s
         response = json.loads(raw)
-        problems = judge(question, response)
-        seconds = context.request_end - context.request_start
-        return {
-            "share_permille": question.share_permille,
-            "setting": question.setting,
-            "documents": question.documents,
-            "chars": question.chars,
+        started, ended = context.request_start, context.request_end
+        return question.about | {
             "took_ms": float(response["took"]),
-            "wall_ms": 1000 * seconds,
+            "wall_ms": 1000 * (ended - started),
             "client_ms": 1000 * client_s,
             **{key: response[key] for key in ("documents_found", "values_loaded") if key in response},
-            **(loading(response) if profile else {}),
-            **outcome(problems, "wrong-answer"),
-            "dependent_timing": timed(
-                question.cell,
-                PROFILED if profile else QUERY,
-                absolute_time,
-                context.request_start,
-                context.request_end,
-            ),
+            **(loading(response) if kind == PROFILED else {}),
+            **outcome(judge(question, response), "wrong-answer"),
+            "dependent_timing": timed(question.cell, kind, absolute_time, started, ended),
         }
 
 
-class _Refused(Exception):
-    """A query that got no answer; the message says why."""
-
-
-class CheckEsql(Runner):
+class CheckEsql(Guard):
     """Whether the target answers ES|QL with the pragma that the challenge needs; before anything is loaded.
 
     :raises esrally.exceptions.RallyAssertionError: when it does not; this ends the race.
     """
 
-    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+    async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         await touch(es)
         if problem := await why_not(es, **PRAGMA):
             raise exceptions.RallyAssertionError(problem)

@@ -6,8 +6,8 @@ from typing import Any
 
 from esrally import exceptions
 
-from ..core.index import MARK, delete_own_index
-from ..core.rounds import Runner
+from ..core.index import MARK, create_own_index, delete_own_index
+from ..core.rounds import Guard
 from ..corpus.metrics import NAME
 from ..wire.bulk import FIRST_BACKOFF_S, MOST_RETRIES, BulkCounts
 from ..wire.requests import aside, get, request
@@ -70,19 +70,19 @@ async def snapshot(es: Any) -> dict[str, float]:
     return {key: float(value) for key, value in counted.items()} | await garbage_collections(es)
 
 
-class IngestBegin(Runner):
+class IngestBegin(Guard):
     """Opens the account, and notes how clean the target is before the load.
 
     Track parameter: ``delete_foreign_index``.
     """
 
-    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+    async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         before = await _others(es, "indexing,refresh,merge,flush")
         indexing, refresh, merges, flush = (before[key] for key in ("indexing", "refresh", "merges", "flush"))
-        await delete_own_index(es, ACCOUNT, params["parameters"]["delete_foreign_index"])
         settings = {"number_of_shards": 1, "number_of_replicas": 0}
         mappings = {"dynamic": False, "_meta": {"created_by": MARK}}
-        await request(es, "PUT", f"/{ACCOUNT}", {"settings": settings, "mappings": mappings})
+        body = {"settings": settings, "mappings": mappings}
+        await create_own_index(es, ACCOUNT, body, params["parameters"]["delete_foreign_index"])
         await put_note(es, "snapshot", await snapshot(es))
         return {
             "weight": 1,
@@ -97,7 +97,7 @@ class IngestBegin(Runner):
         }
 
 
-class IngestEpoch(Runner):
+class IngestEpoch(Guard):
     """Refreshes the index after a load, and holds documents sent, acknowledged and found against each other.
 
     The service time is that of the refresh. Mandatory keys: ``epochs``, ``clients``, ``expected`` (documents that the
@@ -107,7 +107,7 @@ class IngestEpoch(Runner):
     :raises esrally.exceptions.RallyAssertionError: when the numbers differ, by how much and why; this ends the race.
     """
 
-    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+    async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         import elasticsearch
 
         epochs, clients = params["epochs"], params["clients"]

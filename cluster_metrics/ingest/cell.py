@@ -1,6 +1,5 @@
 """Ingests rows in one way or another, each time into a fresh index, and says what it cost."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
@@ -9,11 +8,11 @@ from typing import Any
 from esrally import exceptions
 
 from ..core.challenge import Values
-from ..core.index import delete_own_index
-from ..core.rounds import outcome, timed
+from ..core.index import create_own_index, delete_own_index
+from ..core.rounds import losing_one, outcome, timed
 from ..corpus.metrics import NAME
 from ..wire.bulk import BulkCounts
-from ..wire.requests import aside, get, request
+from ..wire.requests import aside, at_once, get, request
 from ..wire.stats import garbage_collections, index_times, target_cpu_ms
 
 INDEX = f"{NAME}-cell"
@@ -73,8 +72,8 @@ async def run_cell(
         was refused; this ends the race.
     """
     with aside(es):
-        await delete_own_index(es, INDEX, foreign)
-        await request(es, "PUT", f"/{INDEX}", {"settings": settings | cell.settings, "mappings": mappings})
+        body = {"settings": settings | cell.settings, "mappings": mappings}
+        await create_own_index(es, INDEX, body, foreign)
     try:
         cpu_ms, before = await target_cpu_ms(es), await _counters(es)
         await _reconnect(es, cell.keep_alive)
@@ -104,22 +103,19 @@ async def run_cells(
     cells: Iterable[tuple[IngestCell, int, dict[str, Any]]],
     settings: dict[str, Any],
     foreign: bool = False,
-) -> tuple[list[dict[str, Any]], list[str]]:
+) -> list[dict[str, Any]]:
     """Runs the cells of a round, see :func:`run_cell`.
 
     :param number: of the round.
     :param cells: each with its rows and the mappings of its index.
-    :return: samples, with their ``round``, and a line for each cell that Elasticsearch refused.
+    :return: samples, with their ``round``; one that failed for each cell that got no answer.
     """
-    import elasticsearch
-
-    timings, errors = [], []
+    timings: list[dict[str, Any]] = []
     for cell, rows, mappings in cells:
-        try:
-            timings.append(await run_cell(es, cell, rows, settings, mappings, foreign) | {"round": number})
-        except elasticsearch.ApiError as e:
-            errors.append(f"{cell.name}: HTTP {e.status_code} {e.message}")
-    return timings, errors
+        about = {"round": number, "cell": cell.name}
+        with losing_one(cell.name, SAMPLE, timings, **cell.meta, **about):
+            timings.append(await run_cell(es, cell, rows, settings, mappings, foreign) | about)
+    return timings
 
 
 async def _ingest(es: Any, cell: IngestCell, rows: int) -> tuple[dict[str, Any], BulkCounts]:
@@ -139,7 +135,7 @@ async def _ingest(es: Any, cell: IngestCell, rows: int) -> tuple[dict[str, Any],
 
     absolute_time, cpu_s, started = time.time(), time.process_time(), time.perf_counter()
     with es.new_request_context() as context:
-        await _all([client() for _ in range(cell.clients)])
+        await at_once([client() for _ in range(cell.clients)])
     wall_s = time.perf_counter() - started
     cpu_s = time.process_time() - cpu_s
     sample = cell.meta | {
@@ -164,17 +160,6 @@ async def _ingest(es: Any, cell: IngestCell, rows: int) -> tuple[dict[str, Any],
         "dependent_timing": timed(cell.name, SAMPLE, absolute_time, context.request_start, context.request_end),
     }
     return sample, counts
-
-
-async def _all(coroutines: list[Awaitable[None]]) -> None:
-    """Runs them at once; when one fails, none of the others goes on, for it would write into an index that is gone."""
-    tasks = [asyncio.ensure_future(c) for c in coroutines]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _reconnect(es: Any, keep_alive: bool = True) -> None:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from ..core.challenge import Challenge, Compared, Key, Operation, Sample, Values
-from ..core.index import CHECK_INDEX, CHECK_TARGET, DELETE
+from ..core.index import CHECK_INDEX, CHECK_TARGET, SETUP
 from ..core.limits import corpus_in_memory, said
 from ..core.parameters import FOREIGN, LOAD, SEED, SHARDS, WARMUP, Choice, Flag, Integer, Many
 from ..corpus.encoded import ENCODINGS
@@ -50,7 +50,7 @@ COUNTED = (
 )
 """What the target counts by itself; a load records the growth since the load before, or since ingest-begin."""
 LOADED = (
-    DELETE,
+    *SETUP,
     CHECK_INDEX,
     Operation(
         "ingest-begin",

@@ -150,8 +150,8 @@ class IngestFormatsRunner(Runner):
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         number = params["round"]
-        timings, problems = await run_cells(es, number, params["cells"], params["settings"], params["foreign"])
+        timings = await run_cells(es, number, params["cells"], params["settings"], params["foreign"])
         for corpus, documents in params["documents"].items():
             for name, encode in encoders().items():
                 timings.append(encode_all(corpus, name, encode, documents) | {"round": number})
-        return round_result(timings, problems, round=number)
+        return round_result(timings, round=number)

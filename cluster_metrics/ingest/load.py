@@ -17,7 +17,7 @@ from ..corpus.encoded import Bodies, metrics_bodies
 from ..corpus.metrics import NAME, Metrics
 from ..corpus.prepared import Prepared
 from ..wire.bulk import FILTER, REASON_CHARS, BulkCounts, send_bulk
-from ..wire.requests import get
+from ..wire.requests import get, once
 from .account import put_note, tally_id
 
 BULK, EPOCH = "ingest-bulk", "ingest-epoch"
@@ -211,7 +211,7 @@ async def _slice(es: Any, params: dict[str, Any]) -> tuple[BulkCounts, float]:
 
 async def _native(es: Any, params: dict[str, Any]) -> tuple[BulkCounts, float]:
     started = time.perf_counter()
-    result = await BulkIndex()(es, params["native"])
+    result = await BulkIndex()(once(es), params["native"])
     counts = BulkCounts(
         sent=params["documents"],
         acknowledged=result["success-count"],

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..core.challenge import Challenge, Compared, Key, Operation, Sample, Values
-from ..core.index import CHECK_INDEX, DELETE
+from ..core.index import BULK, CHECK_INDEX, SETUP
 from ..core.limits import corpus_in_memory, segments, shards_of_searches, warm
 from ..core.parameters import LOAD, PASSES, ROUNDS, WARMUP, Integer, Many
 from ..corpus.metrics import BYTES, NAME, Metrics
@@ -79,7 +79,8 @@ QUERY_DECOMP = Challenge(
     question="Where does the time of the production query go, and what do msearch and HDR buy?",
     corpora=(Metrics,),
     operations=(
-        DELETE,
+        *SETUP,
+        BULK,
         CHECK_INDEX,
         Operation(
             "query-cell",
@@ -151,7 +152,8 @@ QUERY_PROFILE = Challenge(
     question="What does Elasticsearch's profiler see of the production query, and what does the profiler itself cost?",
     corpora=(Metrics,),
     operations=(
-        DELETE,
+        *SETUP,
+        BULK,
         CHECK_INDEX,
         Operation(
             "query-profile",
@@ -208,7 +210,8 @@ QUERY_FRONTIER = Challenge(
     question=f"Which of {len(CONFIGURATIONS)} ways to ask is fastest within an error bound?",
     corpora=(Metrics,),
     operations=(
-        DELETE,
+        *SETUP,
+        BULK,
         CHECK_INDEX,
         Operation(
             "build-layouts",

@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from ..core.index import MARK, delete_own_index, index_body
-from ..core.rounds import Params, Runner
+from ..core.index import MARK, create_own_index, delete_own_index, index_body
+from ..core.rounds import Guard, Params
 from ..corpus.answers import field_answers
 from ..corpus.encoded import JSON
 from ..corpus.metrics import FIELDS, NAME, Metrics
@@ -65,16 +65,15 @@ def rollup_body(corpus: Metrics, epoch: int, rows_file: str) -> bytes:
     return with_actions(lines)
 
 
-class BuildLayouts(Runner):
+class BuildLayouts(Guard):
     """Creates and loads the further indices that the configurations ask, all outside the timed section."""
 
-    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+    async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         costs: dict[str, Any] = {}
         await touch(es)
         for name in params["layouts"]:
             index, layout = f"{NAME}-{name}", LAYOUTS[name]
             with aside(es):
-                await delete_own_index(es, index, params["foreign"])
                 settings = {"index.number_of_replicas": 0} | layout.settings
                 mappings = params["mappings"]
                 if name == "rollup":
@@ -83,7 +82,7 @@ class BuildLayouts(Runner):
                         "_meta": {"created_by": MARK},
                         "properties": properties | {"aggregations": {"type": "object", "enabled": False}},
                     }
-                await request(es, "PUT", f"/{index}", {"settings": settings, "mappings": mappings})
+                await create_own_index(es, index, {"settings": settings, "mappings": mappings}, params["foreign"])
                 costs |= await (self._roll_up if name == "rollup" else self._load)(es, index, params["prepared"])
                 await request(es, "POST", f"/{index}/_refresh")
                 if layout.merged and params["segments"]:
@@ -110,10 +109,10 @@ class BuildLayouts(Runner):
         return {"rollup_cpu_s": cpu_s * 1e6 / rows, "rollup_bulk_ms": bulk_ms}
 
 
-class DropLayouts(Runner):
+class DropLayouts(Guard):
     """Deletes the indices that build-layouts made."""
 
-    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+    async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         await touch(es)
         for name in params["layouts"]:
             with aside(es):

@@ -3,9 +3,9 @@
 import itertools
 from typing import Any
 
-from ..core.rounds import Params, RoundParams, Runner, round_result, shuffled
+from ..core.rounds import Params, RoundParams, Runner, losing_one, round_result, shuffled
 from ..corpus.metrics import NAME
-from ..wire.coverage import Asked, Coverages, ask
+from ..wire.coverage import TYPE, Asked, Coverages, ask
 from ..wire.stats import segment_count, target_cpu_ms
 from .configurations import cells
 
@@ -70,14 +70,15 @@ class CellRunner(Runner):
     """Runs one coverage of a headline cell; ``throughput`` is searches per second of wall time."""
 
     def __init__(self) -> None:
-        self._cpu_ms = 0.0
+        self._cpu_ms: float | None = None
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         segments = await segment_count(es, NAME)
         if params["first"]:
+            self._cpu_ms = None  # not that of an earlier cell, should this be the request that fails
             self._cpu_ms = await target_cpu_ms(es)
         meta = _sample(params, await ask(es, params["coverage"]))
-        if params["last"]:
+        if params["last"] and self._cpu_ms is not None:
             meta["target_cpu_ms"] = await target_cpu_ms(es) - self._cpu_ms
         return meta | {
             "weight": meta["searches"],
@@ -95,24 +96,16 @@ class PlanRunner(Runner):
         self._cpu_ms: float | None = None
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
-        import elasticsearch
-
         common = {"round": params["round"], "segments": await segment_count(es, NAME)}
         # reading it takes a second, so the end of a round is the start of the next; none after a round that failed
         cpu_ms, self._cpu_ms = self._cpu_ms, None
         if cpu_ms is None:
             cpu_ms = await target_cpu_ms(es)
-        timings, problems = [], []
+        timings: list[dict[str, Any]] = []
         for one in params["coverages"]:
-            name = one["coverage"].configuration.name
-            try:
+            name, cell = one["coverage"].configuration.name, {key: one[key] for key in ("variant", "transport")}
+            with losing_one(name, TYPE, timings, **cell, **common):
                 asked = await ask(es, one["coverage"])
-            except elasticsearch.ApiError as e:
-                problems.append(f"{name}: HTTP {e.status_code}")
-                continue
-            meta = _sample(one, asked)
-            if not meta["success"]:
-                problems.append(f"{name}: {meta['error-description']}")
-            timings.append(meta | common | {"dependent_timing": asked.timing})
+                timings.append(_sample(one, asked) | common | {"dependent_timing": asked.timing})
         self._cpu_ms = await target_cpu_ms(es)
-        return round_result(timings, problems, **common, target_cpu_ms=self._cpu_ms - cpu_ms)
+        return round_result(timings, **common, target_cpu_ms=self._cpu_ms - cpu_ms)

@@ -3,9 +3,9 @@
 import time
 from typing import Any
 
-from ..core.rounds import Params, RoundParams, Runner, outcome, round_result, shuffled
-from ..wire.coverage import Coverage, Coverages, ask, send_all
-from ..wire.esql import refusal, why_not
+from ..core.rounds import Params, RoundParams, Runner, losing_one, outcome, round_result, shuffled
+from ..wire.coverage import Asked, Coverage, Coverages, ask, send_all
+from ..wire.esql import why_not
 from ..wire.requests import touch
 from ..wire.stats import target_cpu_ms
 from .configurations import CONFIGURATIONS
@@ -53,29 +53,28 @@ class FrontierRunner(Runner):
     """Runs one round of all configurations, each a ``service_time`` document of its own."""
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
-        import elasticsearch
-
-        timings, problems, left_out = [], [], {}
+        timings: list[dict[str, Any]] = []
+        left_out = {}
         for coverage in params["coverages"]:
-            name, esql = coverage.configuration.name, coverage.configuration.form == "esql"
-            try:
-                if esql and (problem := await why_not(es)):
+            name = coverage.configuration.name
+            about = {"round": params["round"], "configuration": name}
+            with losing_one(name, COVERAGE, timings, **about):
+                if coverage.configuration.form == "esql" and (problem := await why_not(es)):
                     left_out = {"left_out": f"{name}: {problem}"}
                     continue
                 asked = await ask(es, coverage, COVERAGE)
-            except elasticsearch.ApiError as e:
-                problems.append(f"{name}: {refusal(e) if esql else f'HTTP {e.status_code}'}")
-                continue
-            if wrong := asked.problems():
-                problems.append(f"{name}: {wrong[0]}")
-                continue
-            answers = asked.answers()
-            errors = [errors_of(answers[node], fields) for node, fields in coverage.expected.items()]
-            keys = ("percentile_error", "extreme_error", "sum_error")
-            measured = {key: max(error[i] for error in errors) for i, key in enumerate(keys)}
-            about = {"round": params["round"], "configuration": name}
-            timings.append(about | asked.sample | measured | outcome([], "") | {"dependent_timing": asked.timing})
-        return round_result(timings, problems, round=params["round"], **left_out)
+                timings.append(about | asked.sample | _judged(asked) | {"dependent_timing": asked.timing})
+        return round_result(timings, round=params["round"], **left_out)
+
+
+def _judged(asked: Asked) -> dict[str, Any]:
+    """The greatest errors of a coverage's answers, or why there are none."""
+    if wrong := asked.problems():
+        return outcome(wrong, "wrong-answer")
+    answers = asked.answers()
+    errors = [errors_of(answers[node], fields) for node, fields in asked.coverage.expected.items()]
+    keys = ("percentile_error", "extreme_error", "sum_error")
+    return {key: max(error[i] for error in errors) for i, key in enumerate(keys)} | outcome([], "")
 
 
 class FrontierCpuParams(Params):

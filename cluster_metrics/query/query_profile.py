@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.rounds import RoundParams, Runner, outcome, round_result, shuffled, timed
+from ..core.rounds import RoundParams, Runner, losing_one, outcome, round_result, shuffled, timed
 from ..corpus.metrics import NAME
 from ..wire.coverage import Asked, Coverage, Coverages
 from ..wire.questions import PRODUCTION
@@ -144,17 +144,9 @@ class ProfileRunner(Runner):
     """
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
-        import elasticsearch
-
         common = {"round": params["round"], "segments": await segment_count(es, NAME)}
-        entries, problems = [], []
+        entries: list[dict[str, Any]] = []
         for name, coverage in params["coverages"]:
-            try:
-                found = await run_profiled(es, name, coverage, common)
-            except elasticsearch.ApiError as e:
-                problems.append(f"{name}: HTTP {e.status_code}")
-                continue
-            if not found[0]["success"]:
-                problems.append(f"{name}: {found[0]['error-description']}")
-            entries += found
-        return round_result(entries, problems, **common)
+            with losing_one(name, COVERAGE, entries, **common):
+                entries += await run_profiled(es, name, coverage, common)
+        return round_result(entries, **common)

@@ -1,7 +1,7 @@
 """The sketch challenge: the floor under both halves of the workload."""
 
 from ..core.challenge import Challenge, Compared, Key, Needs, Operation, Sample
-from ..core.index import CHECK_INDEX
+from ..core.index import CHECK_INDEX, MERGING
 from ..core.limits import corpus_in_memory, segments, shards_of_searches, warm
 from ..core.parameters import BULK_SIZE, FOREIGN, ROUNDS, SEGMENTS, SHARDS, WARMUP, Text
 from ..corpus.metrics import BYTES, NAME, Metrics
@@ -25,10 +25,12 @@ CHALLENGES = (
         corpora=(Metrics,),
         operations=(
             CHECK_INDEX,
+            *MERGING,
             Operation(
                 "sketch-ingest",
                 FloorIngestRunner,
                 FloorIngestParams,
+                creates=True,
                 samples=(
                     Sample("sketch-ingest", "round", (ROUND,)),
                     Sample(

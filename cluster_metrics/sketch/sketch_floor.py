@@ -10,8 +10,8 @@ from typing import Any
 import aiohttp
 from esrally import exceptions
 
-from ..core.index import delete_own_index, index_body
-from ..core.rounds import RoundParams, Runner, outcome, round_result, shuffled, timed
+from ..core.index import create_own_index, delete_own_index, index_body
+from ..core.rounds import Guard, RoundParams, Runner, losing_one, outcome, round_result, shuffled, timed
 from ..corpus.answers import PERCENTS, check_response
 from ..corpus.encoded import JSON_ACTION, metrics_bodies
 from ..corpus.metrics import NAME, Metrics
@@ -184,7 +184,7 @@ class FloorIngestParams(RoundParams):
         }
 
 
-class FloorIngestRunner(Runner):
+class FloorIngestRunner(Guard):
     """Hands in one round's rows in all ways, each a ``service_time`` document of its own.
 
     All times are sums over the requests; making the rows that a client would hold anyway is in none of them.
@@ -197,7 +197,7 @@ class FloorIngestRunner(Runner):
         is wrong; this ends the race.
     """
 
-    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+    async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         await touch(es)
         timings = []
         async with SketchServer(params["parameters"]["sketch_server"]) as server:
@@ -207,7 +207,7 @@ class FloorIngestRunner(Runner):
                 timings.append(await self._ingest(es, server, name, params) | {"round": params["round"]})
             if params["last"]:
                 await self._check(es, server, params["prepared"])
-        return round_result(timings, [], round=params["round"])
+        return round_result(timings, round=params["round"])
 
     async def _create(self, es: Any, server: SketchServer, params: dict[str, Any]) -> None:
         values = params["parameters"]
@@ -216,9 +216,8 @@ class FloorIngestRunner(Runner):
         for name, ingest in INGESTS.items():
             if ingest.elasticsearch:
                 with aside(es):
-                    await delete_own_index(es, index_of(name), values["delete_foreign_index"])
                     body = {"settings": common | ingest.settings, "mappings": params["mappings"]}
-                    await request(es, "PUT", f"/{index_of(name)}", body)
+                    await create_own_index(es, index_of(name), body, values["delete_foreign_index"])
             else:
                 await server.send("PUT", f"/{name}", nodes)
 
@@ -377,18 +376,18 @@ class FloorQuestionsRunner(Runner):
     """Asks both the production question once by each way, each a ``service_time`` document of its own."""
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
-        timings, problems = [], []
+        timings: list[dict[str, Any]] = []
+        common = {"round": params["round"], "epoch": params["epoch"]}
         async with SketchServer(params["sketch-server"]) as server:
             for name, coverage in params["asks"]:
-                if coverage:
-                    asked = await ask(es, coverage)
-                    meta, timing = asked.checked(), asked.timing
-                else:
-                    meta, timing = await self._ask(server, name, params["epoch"], params["answers"])
-                if not meta["success"]:
-                    problems.append(f"{name}: {meta['error-description']}")
-                timings.append(meta | {"round": params["round"], "dependent_timing": timing})
-        return round_result(timings, problems, round=params["round"])
+                with losing_one(name, TYPE, timings, **common):
+                    if coverage:
+                        asked = await ask(es, coverage)
+                        meta, timing = asked.checked(), asked.timing
+                    else:
+                        meta, timing = await self._ask(server, name, params["epoch"], params["answers"])
+                    timings.append(meta | common | {"dependent_timing": timing})
+        return round_result(timings, round=params["round"])
 
     async def _ask(self, server: SketchServer, name: str, epoch: int, expected: dict) -> tuple[dict, dict]:
         nodes = list(expected) if name == "sketch-serial" else [""]
@@ -400,7 +399,6 @@ class FloorQuestionsRunner(Runner):
             answers |= json.loads(response)
         error, problems = check_answers(answers, expected)
         meta = {
-            "epoch": epoch,
             "searches": len(nodes),
             "wall_ms": 1000 * (ended - started),
             "response_bytes": sum(map(len, responses)),

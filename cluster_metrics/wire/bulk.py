@@ -11,7 +11,7 @@ from typing import Any
 from esrally import exceptions
 
 from ..corpus.encoded import JSON_ACTION
-from .requests import aside, headers_of
+from .requests import aside, at_once, guarding, headers_of, once, refusal
 
 FILTER = "took,errors,items.*.error"
 """``filter_path`` that leaves 25 bytes of a response without errors, and of another one what went wrong."""
@@ -88,22 +88,31 @@ class BulkCounts:
         return f"{self.errors:,} of {self.sent:,} documents rejected: {kinds} ({' | '.join(self.reasons)})"
 
 
+async def load(es: Any, index: str, body: bytes, documents: int) -> BulkCounts:
+    """Sends a bulk body none of whose documents may be rejected, in the current request context.
+
+    :raises esrally.exceptions.RallyAssertionError: when one was, or no answer came; this ends the race.
+    """
+    with guarding(f"bulk to [{index}]"):
+        counts = await send_bulk(es, index, body, documents)
+    if counts.errors:
+        raise exceptions.RallyAssertionError(f"bulk to [{index}]: {counts.problem()}")
+    return counts
+
+
 async def load_all(es: Any, index: str, bodies: Iterator[tuple[bytes, int]], loaders: int = 1) -> None:
-    """Sends bulk bodies to an index outside the timed section; none of their documents may be rejected.
+    """Loads bulk bodies into an index outside the timed section, see :func:`load`.
 
     :param bodies: each with the number of its documents.
     :param loaders: requests on their way at once (default 1).
-    :raises esrally.exceptions.RallyAssertionError: when a document was rejected; this ends the race.
     """
 
     async def loader() -> None:
         for body, documents in bodies:
             with aside(es):  # responses of the context are undecoded from here on
-                counts = await send_bulk(es, index, body, documents)
-            if counts.errors:
-                raise exceptions.RallyAssertionError(f"bulk to [{index}]: {counts.problem()}")
+                await load(es, index, body, documents)
 
-    await asyncio.gather(*(loader() for _ in range(loaders)))
+    await at_once([loader() for _ in range(loaders)])
 
 
 async def send_bulk(
@@ -133,17 +142,16 @@ async def send_bulk(
     path = f"/{index}/_bulk?filter_path={filter_path}" if filter_path else f"/{index}/_bulk"
     headers = headers_of(es, content_type) | (headers or {})
     counts = BulkCounts(sent=documents)
-    once = es.options(max_retries=0)  # a request repeated by the transport could index its documents twice, uncounted
     while True:
         es.return_raw_response()
         started = time.perf_counter()
         try:
-            response = await once.perform_request(method="POST", path=path, headers=headers, body=body)
+            response = await once(es).perform_request(method="POST", path=path, headers=headers, body=body)
             raw = response.body.getvalue()
         except elasticsearch.ApiError as e:
             raw = e.body.getvalue()
             if e.status_code != 429:
-                raise exceptions.RallyAssertionError(f"bulk to [{index}] was refused: {_refusal(raw)}") from None
+                raise exceptions.RallyAssertionError(f"bulk to [{index}] was refused: {_meant(refusal(e))}") from None
         received = time.perf_counter()
         decoded = json.loads(raw)
         failures = _failures(decoded, documents)
@@ -164,17 +172,6 @@ async def send_bulk(
     return counts
 
 
-def _refusal(response: bytes) -> str:
-    """Status, type and reason of a request that was refused as a whole, and what may be wrong with it."""
-    try:
-        decoded = json.loads(response)
-        error = decoded["error"]
-        said = error if isinstance(error, str) else f"{error['type']}: {_root_reason(error)}"
-        return _explained(f"{decoded['status']} {said}")
-    except (ValueError, KeyError, TypeError):
-        return response[:REASON_CHARS].decode(errors="replace")
-
-
 def _root_reason(error: dict[str, Any]) -> str:
     """The reason of the innermost cause, which tells what is wrong with the bytes."""
     while "caused_by" in error:
@@ -188,8 +185,12 @@ def _explained(reason: str, said: str = "") -> str:
     :param said: what is looked at for that besides.
     """
     reason = " ".join(reason.split())
-    meant = next((f" ({text})" for words, text in MISLEADING.items() if words in reason + said), "")
-    return reason[:REASON_CHARS] + meant
+    return _meant(reason[:REASON_CHARS], reason + said)
+
+
+def _meant(reason: str, said: str = "") -> str:
+    """A reason, with what it means where Elasticsearch's words mislead."""
+    return reason + next((f" ({text})" for words, text in MISLEADING.items() if words in (said or reason)), "")
 
 
 def _failures(response: dict[str, Any], documents: int) -> list[tuple[str, str]]:

@@ -1,6 +1,5 @@
 """Asks a coverage and holds its answers against the exact ones."""
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from ..corpus.metrics import Metrics
 from ..corpus.prepared import Prepared
 from .esql import response_problem
 from .questions import Configuration
-from .requests import Request, send
+from .requests import Request, at_once, send
 
 TYPE = "coverage"
 """``operation-type`` of the samples of coverages that a plan asks."""
@@ -143,5 +142,5 @@ async def send_all(es: Any, coverage: Coverage) -> list[bytes]:
         for i, request in waiting:
             responses[i] = await send(es, request)
 
-    await asyncio.gather(*(connection() for _ in range(coverage.configuration.parallel)))
+    await at_once([connection() for _ in range(coverage.configuration.parallel)])
     return [responses[i] for i in range(len(coverage.requests))]

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from .requests import Request, aside, send
+from .requests import Request, aside, refusal, send
 
 PATH = "/_query"
 PRAGMA = {"pragma": {"data_partitioning": "shard"}, "accept_pragma_risks": True}
@@ -13,26 +13,6 @@ PRAGMA = {"pragma": {"data_partitioning": "shard"}, "accept_pragma_risks": True}
 def esql_request(query: str, **body: Any) -> Request:
     """A query; further keys of the body such as ``profile``."""
     return Request(PATH, "application/json", json.dumps({"query": query, **body}).encode())
-
-
-def refusal(error: Any) -> str:
-    """What an answer other than 200 means, in one line.
-
-    :param error: ``elasticsearch.ApiError`` of a request of this module.
-    """
-    body = error.body.getvalue() if hasattr(error.body, "getvalue") else error.body
-    try:
-        found = body["error"] if isinstance(body, dict) else json.loads(body)["error"]
-        kind, reason = found["type"], found["reason"].replace("\n", " ")
-    except (KeyError, TypeError, ValueError):
-        return f"HTTP {error.status_code}"
-    if "pragma" in reason:
-        return f"this build of Elasticsearch refuses the pragma data_partitioning: {reason}"
-    if "Unknown index" in reason or kind == "index_not_found_exception":
-        return f"the index is missing, run the tasks tagged setup first: {reason}"
-    if kind == "circuit_breaking_exception":
-        return f"a circuit breaker stopped the query, give the target more heap: {reason}"
-    return f"HTTP {error.status_code} {kind}: {reason}"
 
 
 def response_problem(response: dict) -> str:

@@ -1,12 +1,26 @@
 """Small helpers around Rally's Elasticsearch client that the runners share."""
 
+import asyncio
 import contextlib
 import io
-from collections.abc import Iterator
+import json
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from esrally import exceptions
+
 from .smile import CONTENT_TYPE as SMILE
+
+REFUSAL_CHARS = 600
+"""Of an error's reason that are shown: the names of an action and of the privileges that allow it take some 300."""
+MEANINGS = (
+    ("pragma", "this build of Elasticsearch refuses the pragma data_partitioning"),
+    ("Unknown index", "the index is missing, run the tasks tagged setup first"),
+    ("index_not_found_exception", "the index is missing, run the tasks tagged setup first"),
+    ("circuit_breaking_exception", "a circuit breaker stopped it, give the target more heap"),
+)
+"""What type or reason of an error has in it, and what that means."""
 
 
 @dataclass(frozen=True)
@@ -19,14 +33,77 @@ class Request:
     accept: str = "application/json"
 
 
+def refusal(error: Any) -> str:
+    """What went wrong with a request, in one line.
+
+    :param error: ``elasticsearch.ApiError``, whose type and innermost reason are named, or
+        ``elasticsearch.TransportError``, which is no answer in time or a connection that was lost.
+    """
+    if not hasattr(error, "status_code"):
+        return f"no answer, {type(error).__name__}: {_one_line(error.message)}"
+    body = error.body.getvalue() if hasattr(error.body, "getvalue") else error.body
+    try:
+        cause = body["error"] if isinstance(body, dict) else json.loads(body)["error"]
+        if isinstance(cause, str):
+            return f"HTTP {error.status_code} {_one_line(cause)}"
+        kind = cause["type"]
+        while "caused_by" in cause:
+            cause = cause["caused_by"]
+        reason = _one_line(cause["reason"])
+    except (KeyError, TypeError, ValueError):
+        said = body.decode(errors="replace") if isinstance(body, bytes) else str(body)
+        return f"HTTP {error.status_code} {_one_line(said)}".rstrip()
+    meant = next((text for words, text in MEANINGS if words in f"{kind} {reason}"), "")
+    return f"{meant}: {reason}" if meant else f"HTTP {error.status_code} {kind}: {reason}"
+
+
+def _one_line(text: Any) -> str:
+    return " ".join(str(text).split())[:REFUSAL_CHARS]
+
+
+@contextlib.contextmanager
+def guarding(what: str = "") -> Iterator[None]:
+    """Has a request that fails inside end the race, whatever Rally's ``--on-error`` says: of an ``ApiError`` or a
+    ``TransportError`` that leaves a runner Rally makes a sample that failed, and goes on.
+
+    :param what: cannot be done then; stands at the head of the message.
+    :raises esrally.exceptions.RallyAssertionError: which names the privilege that lacks, the block or whatever it is.
+    """
+    import elasticsearch
+
+    try:
+        yield
+    except (elasticsearch.ApiError, elasticsearch.TransportError) as e:
+        raise exceptions.RallyAssertionError(f"{what}: {refusal(e)}" if what else refusal(e)) from None
+
+
 @contextlib.contextmanager
 def aside(es: Any) -> Iterator[None]:
     """Keeps the requests made inside out of the service time of the sample being measured."""
     _, token = es.init_request_context()
+    failed = True
     try:
         yield
+        failed = False
     finally:
         es.restore_context(token)
+        if failed:  # Rally takes the times of a sample from its requests; a runner that fails here may have made none
+            es.on_request_start()
+            es.on_request_end()
+
+
+def once(es: Any) -> Any:
+    """The same client, which sends a request one time. By default it repeats one up to three times, at once and
+    uncounted, after a lost connection and after the status 429, 502, 503 or 504: times would be those of all attempts
+    together, and documents could be indexed twice."""
+    return _kept(es, "sends_once", max_retries=0)
+
+
+def _kept(es: Any, name: str, **options: Any) -> Any:
+    """The client with options, made once for each client: that takes a tenth of a millisecond."""
+    if not hasattr(es, name):
+        setattr(es, name, es.options(**options))
+    return getattr(es, name)
 
 
 async def request(es: Any, method: str, path: str, body: Any = None, timeout: float | None = None) -> Any:
@@ -46,9 +123,21 @@ async def touch(es: Any) -> None:
 
 
 async def get(es: Any, path: str) -> Any:
-    """A GET request outside the timed section."""
+    """A GET request outside the timed section; unlike those within it, it is repeated where no answer comes in time."""
     with aside(es):
-        return await request(es, "GET", path)
+        return await request(_kept(es, "is_patient", retry_on_timeout=True), "GET", path)
+
+
+async def at_once(awaitables: list[Awaitable[None]]) -> None:
+    """Runs them at once; when one fails, none of the others goes on, for what follows would be measured beside it, or
+    an index written to that is gone."""
+    tasks = [asyncio.ensure_future(a) for a in awaitables]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Bytes:
@@ -78,8 +167,8 @@ def headers_of(es: Any, content_type: str, accept: str = "application/json") -> 
 
 
 async def send(es: Any, request: Request) -> bytes:
-    """Sends a request inside the timed section and returns the response undecoded."""
+    """Sends a request inside the timed section, once, and returns the response undecoded."""
     es.return_raw_response()
     headers = headers_of(es, request.content_type, request.accept)
-    response = await es.perform_request(method="POST", path=request.path, headers=headers, body=request.body)
+    response = await once(es).perform_request(method="POST", path=request.path, headers=headers, body=request.body)
     return response.body.getvalue()

@@ -1,11 +1,14 @@
 """What unit tests put in the place of Rally and Elasticsearch, once for all of them."""
 
 import contextlib
+import copy
 import io
 import itertools
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from types import SimpleNamespace
+
+import elasticsearch
 
 from _tools.race.rally import resolved
 from cluster_metrics.core.experiment import check
@@ -45,51 +48,119 @@ def rows(sections, key):
     return {row[found.columns[0].key]: row for row in found.rows}
 
 
+@dataclass(frozen=True)
+class Refused:
+    """An answer with another status than 200; without a type of error, the reason is the whole body."""
+
+    status: int
+    kind: str = ""
+    reason: str = ""
+
+    @property
+    def body(self):
+        return (
+            {"error": {"type": self.kind, "reason": self.reason}, "status": self.status} if self.kind else self.reason
+        )
+
+
+TIMEOUT = elasticsearch.ConnectionTimeout("Connection timed out during request")
+LOST = elasticsearch.ConnectionError("Server disconnected")
+
+
+class Script:
+    """Answers by what requests begin with, such as ``"GET /_nodes"``, the first that fits; of a list one after the
+    other, and then the last again and again."""
+
+    def __init__(self, answers):
+        self._answers = {key: found if isinstance(found, list) else [found] for key, found in answers.items()}
+
+    def __call__(self, method, path, body):
+        found = next((of for key, of in self._answers.items() if f"{method} {path}".startswith(key)), None)
+        assert found, f"no answer to {method} {path}"
+        return found.pop(0) if len(found) > 1 else found[0]
+
+
 class FakeEs:
     """Rally's client of Elasticsearch, with a script of answers.
 
-    Each request takes one second of a clock of its own.
+    Each request takes one second of a clock of its own, and is repeated when the real client would repeat it.
 
-    :param answer: of a request's method, path and body, the decoded response; what it raises is raised.
+    :param answer: of a request's method, path and body: the decoded response, a :class:`Refused` or an exception, which
+        is raised; a :class:`Script`, for example.
     """
 
     def __init__(self, answer):
         self._answer = answer
+        self._options = {"max_retries": 3, "retry_on_timeout": False}
         self._clock = itertools.count()
-        self._contexts = []
-        self._raw = False
+        self._now = SimpleNamespace(contexts=[], raw=False)
         self.requests = []
+        node = SimpleNamespace(config=SimpleNamespace(host="127.0.0.1"), close=self._close)
         self.transport = SimpleNamespace(
-            node_pool=SimpleNamespace(all=lambda: [SimpleNamespace(config=SimpleNamespace(host="127.0.0.1"))]),
-            serializers=SimpleNamespace(serializers={}),
+            node_pool=SimpleNamespace(all=lambda: [node]), serializers=SimpleNamespace(serializers={})
         )
+
+    async def _close(self):
+        pass
+
+    @property
+    def sent(self):
+        """Method and path of each request."""
+        return [f"{method} {path}" for method, path, _ in self.requests]
 
     @contextlib.contextmanager
     def new_request_context(self):
         context = SimpleNamespace(request_start=None, request_end=None)
-        self._contexts.append(context)
-        yield context
-        self._contexts.pop()
+        self._now.contexts.append(context)
+        try:
+            yield context
+        finally:
+            self._now.contexts.pop()
 
     def init_request_context(self):
-        kept, self._contexts = self._contexts, []
-        raw, self._raw = self._raw, False
+        kept, self._now.contexts = self._now.contexts, []
+        raw, self._now.raw = self._now.raw, False
         return None, (kept, raw)
 
     def restore_context(self, token):
-        self._contexts, self._raw = token
+        self._now.contexts, self._now.raw = token
 
     def return_raw_response(self):
-        self._raw = True
+        self._now.raw = True
+
+    def on_request_start(self):
+        at = next(self._clock)
+        for context in self._now.contexts:
+            context.request_start = at if context.request_start is None else context.request_start
+
+    def on_request_end(self):
+        at = next(self._clock)
+        for context in self._now.contexts:
+            context.request_end = at
 
     def options(self, **options):
-        return self
+        other = copy.copy(self)
+        other._options = self._options | options
+        return other
 
     async def perform_request(self, method, path, headers=None, body=None):
-        self.requests.append((method, path, body))
-        found = self._answer(method, path, body)
-        start, end = next(self._clock), next(self._clock)
-        for context in self._contexts:
-            context.request_start = start if context.request_start is None else context.request_start
-            context.request_end = end
-        return SimpleNamespace(body=io.BytesIO(json.dumps(found).encode()) if self._raw else found)
+        for attempt in range(self._options["max_retries"] + 1):
+            self.requests.append((method, path, body))
+            self.on_request_start()
+            found = self._answer(method, path, body)
+            self.on_request_end()
+            again = isinstance(found, elasticsearch.ConnectionError)
+            again |= isinstance(found, elasticsearch.ConnectionTimeout) and self._options["retry_on_timeout"]
+            again |= isinstance(found, Refused) and found.status in (429, 502, 503, 504)
+            if not again or attempt == self._options["max_retries"]:
+                break
+        if isinstance(found, Exception):
+            raise found
+        refused = isinstance(found, Refused)
+        answer = found.body if refused else found
+        if self._now.raw:
+            answer = io.BytesIO(answer.encode() if isinstance(answer, str) else json.dumps(answer).encode())
+        if refused:
+            kind = elasticsearch.exceptions.HTTP_EXCEPTIONS.get(found.status, elasticsearch.ApiError)
+            raise kind(found.kind, SimpleNamespace(status=found.status), answer)
+        return SimpleNamespace(body=answer)

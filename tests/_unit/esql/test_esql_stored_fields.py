@@ -1,7 +1,6 @@
 """ES|QL questions, their exact answers, and what is said when there is none."""
 
 import json
-from types import SimpleNamespace
 
 import pytest
 from fakes import track_of, values
@@ -9,7 +8,7 @@ from fakes import track_of, values
 from cluster_metrics.core.index import CheckIndexParams
 from cluster_metrics.esql.esql_stored_fields import AS_IS, Question, StoredFieldsParams, judge, loading
 from cluster_metrics.esql.text_values import INDEX, NAME, TextValues
-from cluster_metrics.wire.esql import refusal, response_problem
+from cluster_metrics.wire.esql import response_problem
 
 PARAMETERS = values(
     shares_permille=[1000, 900, 100],
@@ -22,7 +21,8 @@ PARAMETERS = values(
 
 @pytest.fixture
 def track(tmp_path):
-    return track_of(TextValues(documents=400, values=20, form="log-line"), root=tmp_path)
+    corpus = TextValues(documents=400, values=20, form="log-line")
+    return track_of(corpus, root=tmp_path, indices={INDEX: {"mappings": {"_meta": {}}}})
 
 
 def source_of(track, **keys):
@@ -53,7 +53,9 @@ def test_expected_answers_are_those_of_the_documents_that_the_query_selects(trac
 
 def test_the_index_is_checked_by_share(track):
     parameters = PARAMETERS | {"shares_permille": [1000, 100]}
-    params = CheckIndexParams(track, {"parameters": parameters, "index": INDEX, "corpus": NAME}).params()
+    params = CheckIndexParams(
+        track, {"parameters": parameters, "index": INDEX, "corpus": NAME, "created": True}
+    ).params()
     assert params["index"] == INDEX
     assert [c.documents for c in params["counts"]] == [400, 400, 40]
     assert params["counts"][2].query == {"range": {"value.keyword": {"lte": "text 0002"}}}
@@ -80,34 +82,6 @@ def test_a_partial_answer_says_why():
     failures = [{"reason": {"type": "x", "reason": "shard closed"}}]
     response = {"is_partial": True, "_clusters": {"details": {"(local)": {"failures": failures}}}}
     assert response_problem(response) == "is_partial: some shards did not answer; shard closed"
-
-
-def error(kind, reason, status=400):
-    return SimpleNamespace(status_code=status, body={"error": {"type": kind, "reason": reason}, "status": status})
-
-
-@pytest.mark.parametrize(
-    "given, line",
-    [
-        (
-            error("action_request_validation_exception", "Validation Failed: 1: [pragma] only allowed in snapshots;"),
-            "this build of Elasticsearch refuses the pragma data_partitioning: "
-            "Validation Failed: 1: [pragma] only allowed in snapshots;",
-        ),
-        (
-            error("verification_exception", "Found 1 problem\nline 1:1: Unknown index [x]"),
-            "the index is missing, run the tasks tagged setup first: Found 1 problem line 1:1: Unknown index [x]",
-        ),
-        (
-            error("circuit_breaking_exception", "[request] Data too large", 429),
-            "a circuit breaker stopped the query, give the target more heap: [request] Data too large",
-        ),
-        (error("parsing_exception", "line 1:1"), "HTTP 400 parsing_exception: line 1:1"),
-        (SimpleNamespace(status_code=405, body="not JSON"), "HTTP 405"),
-    ],
-)
-def test_a_refusal_gets_one_clear_line(given, line):
-    assert refusal(given) == line
 
 
 def test_loading_adds_up_over_drivers_and_tells_the_readers_apart():

@@ -1,6 +1,6 @@
 from collections import Counter
 
-from cluster_metrics.wire.bulk import BulkCounts, _failures, _refusal
+from cluster_metrics.wire.bulk import BulkCounts, _failures
 
 REJECTED = {"type": "es_rejected_execution_exception", "reason": "queue is full"}
 UNPARSED = {"type": "document_parsing_exception", "reason": "x" * 1000}
@@ -29,9 +29,3 @@ def test_counts_add_up_and_keep_three_different_reasons():
     assert (total.sent, total.acknowledged, total.errors, total.requests, total.retries) == (50, 40, 10, 5, 5)
     assert (total.took_ms, total.bytes_in) == (15.0, 35)
     assert total.problem() == "10 of 50 documents rejected: 10 by 400 e (a | b | c)"
-
-
-def test_a_refusal_is_one_line():
-    body = b'{"error": {"type": "x_content_parse_exception", "reason": "bad\\n at 1"}, "status": 400}'
-    assert _refusal(body) == "400 x_content_parse_exception: bad at 1"
-    assert _refusal(b"<html>") == "<html>"

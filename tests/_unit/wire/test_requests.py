@@ -1,0 +1,176 @@
+"""Requests that fail: what is said of them, what they end, and which are repeated."""
+
+import asyncio
+
+import elasticsearch
+import pytest
+from esrally import exceptions
+from fakes import LOST, TIMEOUT, FakeEs, Refused, Script
+
+from cluster_metrics.wire.bulk import load, send_bulk
+from cluster_metrics.wire.requests import Request, aside, at_once, get, guarding, refusal, request, send
+
+PRIVILEGE = (
+    "action [indices:admin/delete] is unauthorized for user [reader] with effective roles [reader] on indices "
+    "[cluster-metrics], this action is granted by the index privileges [delete_index,manage,all]"
+)
+
+
+async def failed(answer, raw=False):
+    es = FakeEs(lambda *_: answer)
+    if raw:
+        es.return_raw_response()
+    try:
+        await request(es, "POST", "/x", {})
+    except Exception as e:
+        return e
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize(
+    "answer, line",
+    [
+        (Refused(403, "security_exception", PRIVILEGE), f"HTTP 403 security_exception: {PRIVILEGE}"),
+        (
+            Refused(403, "cluster_block_exception", "index [x] blocked by: [FORBIDDEN/5/index read-only (api)];"),
+            "HTTP 403 cluster_block_exception: index [x] blocked by: [FORBIDDEN/5/index read-only (api)];",
+        ),
+        (
+            Refused(400, "validation", "Validation Failed: 1: [pragma] only allowed in snapshots;"),
+            "this build of Elasticsearch refuses the pragma data_partitioning: "
+            "Validation Failed: 1: [pragma] only allowed in snapshots;",
+        ),
+        (
+            Refused(400, "verification_exception", "Found 1 problem\nline 1:1: Unknown index [x]"),
+            "the index is missing, run the tasks tagged setup first: Found 1 problem line 1:1: Unknown index [x]",
+        ),
+        (
+            Refused(404, "index_not_found_exception", "no such index [x]"),
+            "the index is missing, run the tasks tagged setup first: no such index [x]",
+        ),
+        (
+            Refused(429, "circuit_breaking_exception", "[request] Data too large"),
+            "a circuit breaker stopped it, give the target more heap: [request] Data too large",
+        ),
+        (Refused(502, reason="<html>Bad\nGateway"), "HTTP 502 <html>Bad Gateway"),
+        (TIMEOUT, "no answer, ConnectionTimeout: Connection timed out during request"),
+        (LOST, "no answer, ConnectionError: Server disconnected"),
+    ],
+)
+def test_whatever_went_wrong_gets_one_clear_line(answer, raw, line):
+    assert refusal(asyncio.run(failed(answer, raw))) == line
+
+
+@pytest.mark.parametrize("answer", [Refused(403, "security_exception", PRIVILEGE), Refused(500), TIMEOUT, LOST])
+def test_a_guard_lets_nothing_through_that_rally_makes_a_sample_of(answer):
+    async def guarded():
+        with guarding("index [x] cannot be deleted"):
+            await request(FakeEs(lambda *_: answer), "DELETE", "/x")
+
+    with pytest.raises(exceptions.RallyAssertionError, match=r"^index \[x\] cannot be deleted: (HTTP|no answer)"):
+        asyncio.run(guarded())
+
+
+def test_a_failure_aside_leaves_the_sample_the_times_that_rally_takes_of_it():
+    async def run(es):
+        with es.new_request_context() as context, pytest.raises(elasticsearch.ConnectionTimeout):
+            await get(es, "/_stats")
+        return context
+
+    context = asyncio.run(run(FakeEs(lambda *_: TIMEOUT)))
+    assert context.request_end > context.request_start
+
+
+def test_what_is_sent_aside_is_no_part_of_the_sample():
+    async def run(es):
+        with es.new_request_context() as context:
+            with aside(es):
+                await request(es, "GET", "/")
+            await request(es, "GET", "/")
+            with aside(es):
+                await request(es, "GET", "/")
+        return context.request_end - context.request_start
+
+    assert asyncio.run(run(FakeEs(lambda *_: {}))) == 1
+
+
+@pytest.mark.parametrize("answer", [Refused(429), Refused(503), TIMEOUT, LOST])
+def test_a_timed_request_is_sent_once_and_a_look_at_the_target_is_repeated(answer):
+    es = FakeEs(Script({"POST": [answer, {}], "GET": [answer, {"found": 1}]}))
+    with pytest.raises((elasticsearch.ApiError, elasticsearch.TransportError)):
+        asyncio.run(send(es, Request("/_search", "application/json", b"{}")))
+    assert es.sent == ["POST /_search"]
+    assert asyncio.run(get(es, "/_stats")) == {"found": 1}
+    assert es.sent[1:] == ["GET /_stats"] * 2
+
+
+TAKEN = {"took": 3, "errors": False}
+FULL = {"type": "es_rejected_execution_exception", "reason": "queue is full"}
+UNPARSED = {"type": "document_parsing_exception", "reason": "no number"}
+
+
+@pytest.fixture
+def no_pause(monkeypatch):
+    monkeypatch.setattr("cluster_metrics.wire.bulk.FIRST_BACKOFF_S", 0)
+
+
+def test_a_bulk_request_that_was_refused_for_want_of_room_is_repeated_and_counted(no_pause):
+    full = {"took": 1, "errors": True, "items": [{"index": {"error": FULL}}] * 2}
+    es = FakeEs(Script({"POST /x/_bulk": [Refused(429, FULL["type"], FULL["reason"]), full, TAKEN]}))
+    counts = asyncio.run(send_bulk(es, "x", b"12345", 2))
+    assert (counts.requests, counts.retries, counts.sent, counts.acknowledged) == (3, 2, 2, 2)
+    assert (counts.took_ms, counts.bytes_out, counts.problem()) == (4, 15, "")
+
+
+def test_a_bulk_request_of_which_a_part_was_refused_is_not_sent_again(no_pause):
+    part = {"took": 1, "errors": True, "items": [{"index": {"error": FULL}}]}
+    es = FakeEs(Script({"POST /x/_bulk": [part, TAKEN]}))
+    counts = asyncio.run(send_bulk(es, "x", b"", 2))
+    assert (len(es.requests), counts.acknowledged, counts.rejected) == (1, 1, {"429 " + FULL["type"]: 1})
+
+
+def test_a_queue_that_stays_full_is_given_up(no_pause):
+    es = FakeEs(lambda *_: Refused(429, FULL["type"], FULL["reason"]))
+    counts = asyncio.run(send_bulk(es, "x", b"", 3))
+    assert (counts.requests, counts.acknowledged, counts.errors) == (6, 0, 3)
+
+
+@pytest.mark.parametrize(
+    "answer, message",
+    [
+        (
+            Refused(403, "security_exception", PRIVILEGE),
+            "bulk to [x] was refused: HTTP 403 security_exc.*delete_index",
+        ),
+        (
+            Refused(429, "circuit_breaking_exception", "Data too large"),
+            "bulk to [x]: 2 of 2 .*breaking.*Data too large",
+        ),
+        ({"took": 1, "errors": True, "items": [{"index": {"error": UNPARSED}}]}, "bulk to [x]: 1 of 2 .*no number"),
+        (TIMEOUT, "bulk to [x]: no answer, ConnectionTimeout"),
+        (LOST, "bulk to [x]: no answer, ConnectionError"),
+    ],
+)
+def test_a_load_that_fails_ends_the_race_and_names_the_cause(no_pause, answer, message):
+    message = message.replace("[", r"\[").replace("(", r"\(")
+    with pytest.raises(exceptions.RallyAssertionError, match=message):
+        asyncio.run(load(FakeEs(lambda *_: answer), "x", b"", 2))
+
+
+def test_when_one_of_several_fails_the_others_stop():
+    done = []
+
+    async def one(number, fails):
+        await asyncio.sleep(0)
+        if fails:
+            raise ValueError
+        await asyncio.sleep(0.01)
+        done.append(number)
+
+    async def run():
+        with pytest.raises(ValueError):
+            await at_once([one(1, False), one(2, True)])
+        await asyncio.sleep(0.05)
+
+    asyncio.run(run())
+    assert done == []
