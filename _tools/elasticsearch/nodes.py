@@ -348,7 +348,7 @@ def _family(process: psutil.Process) -> list[psutil.Process]:
 
 
 def free_port(wanted: int, fixed: bool = False) -> int:
-    """The wanted port if it is free, otherwise another one.
+    """The wanted port if there is one and it is free, otherwise another one.
 
     :raises NodeError: when the port is ``fixed`` and taken.
     """
@@ -356,7 +356,7 @@ def free_port(wanted: int, fixed: bool = False) -> int:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             s.bind((HOST, wanted))
-        except OSError:
+        except (OSError, OverflowError):
             if fixed:
                 raise NodeError(f"port {wanted} is in use") from None
             s.bind((HOST, 0))

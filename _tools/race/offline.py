@@ -50,7 +50,8 @@ def prepare(launcher: Launcher, version: str, heap: str, store: Store | StoreOf 
     """
     home = make_home(launcher, version, heap, store)
     variables, command, track = _rally(launcher, home)
-    variables |= {"RALLY_HOME": home, "JAVA_HOME": launcher.java_home, **rally.network()}
+    variables |= {"RALLY_HOME": home, "TMPDIR": home / ".rally" / "tmp", "JAVA_HOME": launcher.java_home}
+    variables |= rally.network()
     command = ["env", *(f"{k}={v}" for k, v in variables.items()), *command]
     command += ["race", f"--track-path={track}", "--challenge=query-decomp", f"--target-hosts={HOST}:{PORT}"]
     return shlex.join([*AS_NOBODY, *command] if launcher.run_as else command)
@@ -67,7 +68,7 @@ def make_home(launcher: Launcher, version: str, heap: str, store: Store | StoreO
     home, run_as = launcher.root / "offline", launcher.run_as
     rally_home = home / ".rally"
     benchmarks = rally_home / "benchmarks"
-    kept: dict[Path, list[str]] = {home: [], rally_home: ["logs"], benchmarks: ["data", "races"]}
+    kept: dict[Path, list[str]] = {home: [], rally_home: ["logs", "tmp"], benchmarks: ["data", "races"]}
     for folder, leaves in kept.items():
         with folders.own(folder, run_as, given=True) as own:
             for name in leaves:

@@ -38,6 +38,8 @@ WORK = Path(os.environ.get("WORK") or TRACK / "_work").resolve()
 DOWNLOADS = TRACK / "_work" / "downloads"
 RALLY_HOME = WORK / "rally"
 INI = RALLY_HOME / ".rally" / "rally.ini"
+TEMPORARY = RALLY_HOME / "tmp"
+"""Rally leaves each track that it reads in the folder for temporary files."""
 RALLY = Path(sys.executable).with_name("esrally")
 MARK = "CLUSTER_METRICS_RACE"
 END_SECONDS = 5
@@ -112,7 +114,8 @@ def write_configuration(
 
 def environment() -> dict[str, str]:
     """The environment in which Rally finds its home and shows its progress and summary even when piped."""
-    env = os.environ | {"RALLY_HOME": str(RALLY_HOME), MARK: processes.mark()}
+    TEMPORARY.mkdir(parents=True, exist_ok=True)
+    env = os.environ | {"RALLY_HOME": str(RALLY_HOME), "TMPDIR": str(TEMPORARY), MARK: processes.mark()}
     if not sys.stdout.isatty():
         env |= {"RALLY_RUNNING_IN_DOCKER": "TRUE", "TERM": "dumb", "COLUMNS": "120"}
     return env | network()
@@ -256,6 +259,7 @@ def check_track(challenge: str, track_params: str) -> None:
     if track_params:
         command.append(f"--track-params={track_params}")
     result = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    shutil.rmtree(TEMPORARY, ignore_errors=True)
     if result.returncode:
         lines = [line.strip() for line in (result.stdout + result.stderr).splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("[ERROR]")] or lines[-1:] or ["it says nothing"]
@@ -275,6 +279,7 @@ def run(command: list[str]) -> int:
     finally:
         end_processes(lambda mark: mark == env[MARK])
         wait_for_rally_to_end()
+        shutil.rmtree(TEMPORARY, ignore_errors=True)
         if piped:
             copier.join(timeout=5)
 

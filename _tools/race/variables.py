@@ -121,7 +121,7 @@ VARIABLES = {
             "0, or what the challenge needs",
             "share of the CPU that each of these nodes is held to once it is up, in cores, by a cgroup (v1 or v2; "
             "takes root); 0 leaves them free",
-            r"\d{1,3}(\.\d+)?",
+            r"\d{1,3}(\.\d{1,2})?",  # a hundredth is the least that a cgroup takes
             "CPU cores of each node, such as 0.4; 0 leaves them free",
         ),
         Variable("COORDINATOR", "0", "1: one more node, which holds no data and takes all requests", *SWITCH),

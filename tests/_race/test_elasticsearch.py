@@ -125,6 +125,7 @@ def nothing_up():
         ({"ES_VERSION": "latest"}, "ES_VERSION is [latest], allowed is a version such as 8.17.2"),
         ({"ES_VERSION": "8.17.999"}, "the Java registry has no org.elasticsearch.distribution.integ-test-zip"),
         ({"PORT": None}, "port {port} is in use"),
+        ({"DATA": "/dev/null"}, "[/dev/null/data-8.17.2], of node target-1, cannot be used: Not a directory"),
     ],
 )
 def test_variables_of_the_target_are_checked(nothing_up, variables, message):

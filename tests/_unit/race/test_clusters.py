@@ -53,6 +53,22 @@ def test_a_version_without_esql_is_refused(given):
 
 
 @pytest.mark.parametrize(
+    "name, value, allowed",
+    [
+        ("PORT", "99999", "an integer from 1000 to 64999"),
+        ("NODES", "３", "an integer from 1 to 99"),
+        ("HEAP", "١g", "megabytes or gigabytes"),
+        ("NODE_CORES", "0.001", "CPU cores of each node"),
+        ("SECURITY", "no", "0 or 1"),
+    ],
+)
+def test_values_that_are_not_allowed_are_refused(given, name, value, allowed):
+    given(**{name: value})
+    with pytest.raises(RaceError, match=rf"^{name} is \[{value}\], allowed is {allowed}"):
+        clusters.target_variables()
+
+
+@pytest.mark.parametrize(
     "variables, message",
     [
         ({"CHALLENGE": "capacity-query"}, r"capacity-query needs NODES=3 but the target that is up was .* \[1\]"),

@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 from esrally.config import ConfigFile
 
@@ -90,3 +92,10 @@ def test_folder_names_that_rally_cannot_import(tmp_path, monkeypatch, name):
 def test_a_folder_name_that_can_work(tmp_path, monkeypatch):
     monkeypatch.setattr(rally, "TRACK", tmp_path / "my rally-track")
     rally.check_folder_name()
+
+
+def test_rally_leaves_nothing_in_the_folder_for_temporary_files(monkeypatch, tmp_path):
+    monkeypatch.setattr(rally, "TEMPORARY", tmp_path / "tmp")
+    code = "import tempfile; f = tempfile.NamedTemporaryFile(delete=False); print(f.name); "
+    assert rally.run([sys.executable, "-c", code + f"assert f.name.startswith({str(tmp_path)!r})"]) == 0
+    assert not any(tmp_path.iterdir())
