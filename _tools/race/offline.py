@@ -104,6 +104,7 @@ def _rally(launcher: Launcher, home: Path) -> tuple[dict[str, Any], list[str], s
             base = Path(sys.base_prefix).resolve()
             _copy(base, home / "python", shutil.ignore_patterns("__pycache__", "test", "site-packages"))
             python = home / "python" / python.relative_to(base)
+            variables["LD_LIBRARY_PATH"] = home / "python" / "lib"  # of a Python that is a shared library
         variables["PYTHONPATH"] = venv / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
         command = [str(python), str(venv / rally.RALLY.relative_to(sys.prefix))]
     if launcher.run_as and not folders.can_read(rally.TRACK / "cluster_metrics", launcher.run_as):
