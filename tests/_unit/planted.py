@@ -49,13 +49,16 @@ def as_nobody(function, *arguments):
     return planted
 
 
-def plant(root, decoy):
-    """Puts links to the decoy in the place of all that this user can move, and where more could be written."""
+def plant(root, decoy, only=None):
+    """Puts links to the decoy in the place of all that this user can move, and where more could be written.
+
+    :param only: this name alone.
+    """
     planted = []
     for folder, names, files in list(os.walk(root, topdown=False)):
         if not os.access(folder, os.W_OK):
             continue
-        for name in {*names, *files, *NAMES}:
+        for name in [only] if only else {*names, *files, *NAMES}:
             path = Path(folder) / name
             target = decoy / name if name in files or path.suffix or name == "users" else decoy
             with contextlib.suppress(OSError):

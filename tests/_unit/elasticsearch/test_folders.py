@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from planted import as_nobody, make_decoy, plant, state
+from planted import NAMES, as_nobody, make_decoy, plant, state
 
 from _tools.elasticsearch import folders
 from _tools.elasticsearch.install import PLUGINS
@@ -77,6 +77,16 @@ def test_links_that_nobody_planted_are_not_followed(launcher, decoy, prepare, fo
     with contextlib.suppress(NodeError):
         prepare(launcher)
     as_nobody(plant, launcher.root, decoy)
+    with contextlib.suppress(NodeError):
+        prepare(launcher)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("prepare, folder", [(prepare_node, "some-1"), (prepare_offline, "offline")])
+def test_nor_is_a_link_of_any_one_name(launcher, decoy, prepare, folder, name):
+    prepare(launcher)
+    give_all(launcher.root / folder)
+    assert as_nobody(plant, launcher.root, decoy, name)
     with contextlib.suppress(NodeError):
         prepare(launcher)
 
