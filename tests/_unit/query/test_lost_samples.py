@@ -1,0 +1,118 @@
+"""Rounds of the query plans of which one request got no answer: they lose that sample, and say so."""
+
+import asyncio
+import json
+
+import pytest
+from fakes import LOST, TIMEOUT, FakeEs, Refused, track_of, values
+
+from cluster_metrics.corpus.metrics import Metrics
+from cluster_metrics.query.query_decomp import CellParams, CellRunner, PlanParams, PlanRunner
+from cluster_metrics.query.query_frontier import FrontierParams, FrontierRunner
+from cluster_metrics.query.query_profile import ProfileParams, ProfileRunner
+from cluster_metrics.wire.coverage import send_all
+
+FAILURES = [TIMEOUT, LOST, Refused(429, "circuit_breaking_exception", "Data too large"), Refused(503)]
+CHANGES = {"variants": ["B", "D_td"], "transports": ["serial"], "configurations": ["production", "hdr-3"]}
+SEGMENTS = {"_all": {"primaries": {"segments": {"count": 1}}}}
+CPU = {"timestamp": 0, "process": {"timestamp": 0, "cpu": {"total_in_millis": 5}}}
+
+
+@pytest.fixture
+def track(tmp_path):
+    return track_of(Metrics(nodes=2, tasks=2, rows_per_epoch=10, epochs=1), root=tmp_path)
+
+
+def answer(expected):
+    """The exact answer about a node as Elasticsearch gives it."""
+    found = {}
+    for field, exact in expected.items():
+        found[f"{field}_sum"] = {"value": exact["sum"]}
+        found[f"{field}_pct"] = {"values": {f"{float(p)}": v[0] for p, v in exact["percentiles"].items()}}
+    hits = {"total": {"value": expected["cpu"]["count"], "relation": "eq"}, "hits": []}
+    return {"took": 7, "timed_out": False, "_shards": {"failed": 0}, "hits": hits, "aggregations": found}
+
+
+def target(coverage, failure, at):
+    """A target that answers all searches but the one of this number exactly."""
+    numbers = iter(range(10**6))
+
+    def respond(method, path, body):
+        if method == "GET":
+            return SEGMENTS if "segments" in path else {"nodes": {"n": CPU}}
+        if next(numbers) == at:
+            return failure
+        node = json.loads(body)["query"]["bool"]["filter"]
+        return answer(coverage.expected[next(n for n in coverage.expected if n in json.dumps(node))])
+
+    return FakeEs(respond)
+
+
+PLANS = {
+    "decomp": (PlanParams, PlanRunner, lambda one: one["coverage"]),
+    "frontier": (FrontierParams, FrontierRunner, lambda one: one),
+    "profile": (ProfileParams, ProfileRunner, lambda one: one[1]),
+}
+
+
+def run_round(track, plan, failure, at):
+    source, runner, coverage_of = PLANS[plan]
+    params = source(track, {"parameters": values(**CHANGES), "warmup-iterations": 0, "iterations": 1}).params()
+    coverages = [coverage_of(one) for one in params["coverages"]]
+    es = target(coverages[0], failure, at)
+    with es.new_request_context():
+        return coverages, es, asyncio.run(runner()(es, params))
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_request_without_an_answer_loses_one_sample_and_nothing_else(track, plan, failure, at):
+    coverages, es, result = run_round(track, plan, failure, at)
+    assert len([s for s in es.sent if s.startswith("POST")]) == (3 if at != 1 else 4), "nothing was sent twice"
+    of_coverages = [t for t in result["dependent_timing"] if not t["dependent_timing"]["operation"].endswith("-call")]
+    lost, kept = of_coverages if at < 2 else of_coverages[::-1]
+    assert (lost["success"], lost["error-type"]) == (False, "no-answer")
+    assert kept["success"], kept
+    assert lost["round"] == kept["round"] == params_round(result)
+    assert lost["dependent_timing"]["operation-type"] == kept["dependent_timing"]["operation-type"]
+    assert lost["dependent_timing"]["service_time"] >= 0
+    assert not result["success"] and result["error-count"] == 1
+    assert result["error-description"].startswith(lost["dependent_timing"]["operation"])
+
+
+def params_round(result):
+    return result["round"]
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_round_without_failures_has_every_sample(track, plan):
+    _, _, result = run_round(track, plan, None, -1)
+    assert result["success"] and all(t["success"] for t in result["dependent_timing"]), result
+
+
+def test_what_is_under_way_beside_a_request_that_fails_is_given_up(track):
+    from dataclasses import replace
+
+    from cluster_metrics.query.configurations import CONFIGURATIONS
+    from cluster_metrics.wire.coverage import Coverages
+
+    concurrent = replace(CONFIGURATIONS["production"], form="concurrent", parallel=2)
+    coverage = Coverages(track).make(concurrent, 1)
+    es = target(coverage, TIMEOUT, 0)
+    with pytest.raises(type(TIMEOUT)):
+        asyncio.run(send_all(es, coverage))
+    assert len(es.requests) <= 2
+
+
+def test_the_cpu_time_of_a_pass_is_never_that_of_an_earlier_cell(track):
+    params = {"variant": "B", "transport": "serial", "parameters": values(**CHANGES)}
+    call = CellParams(track, params | {"pass": 1, "warmup-iterations": 0, "iterations": 1}).params()
+    runner = CellRunner()
+    es = target(call["coverage"], None, -1)
+    with es.new_request_context():
+        assert asyncio.run(runner(es, call))["target_cpu_ms"] == 0
+        gone = FakeEs(lambda method, path, body: SEGMENTS if "segments" in path else TIMEOUT)
+        with pytest.raises(type(TIMEOUT)), gone.new_request_context():
+            asyncio.run(runner(gone, call | {"last": False}))
+        assert "target_cpu_ms" not in asyncio.run(runner(es, call | {"first": False}))
