@@ -143,6 +143,7 @@ class IngestEpoch(Guard):
             "round": epochs[0],
             "clients": clients,
             "wall_ms": 1000 * (max(s["ended"] for s in spans) - min(s["started"] for s in spans)),
+            "clients_ms": 1000 * sum(s["ended"] - s["started"] for s in spans),
             "sent": total.sent,
             "acknowledged": total.acknowledged,
             "found": found,

@@ -16,8 +16,8 @@ from cluster_metrics.ingest.load import BULK, EPOCH, pace_of
 
 from . import rates
 
-REFERENCE_S = {"wall": 76.867, "client": 37.0, "indexing": 34.0, "other": 6.0}
-REFERENCE_SHARES = {"client": 0.47, "indexing": 0.42, "other": 0.11}
+REFERENCE_S = {"wall": 76.867, "client": 37.0, "indexing": 34.0, "other": 6.0, "idle": 0.0}
+REFERENCE_SHARES = {"client": 0.47, "indexing": 0.42, "other": 0.11, "idle": 0.0}
 """Seed 000, section 3: of one epoch of a million rows, on 8 cores, by one client in bulk requests of 1,000 rows."""
 REFERENCE_EPOCHS_MS = {
     "wall_ms": (75_651, 78_071, 80_588, 73_398, 76_628),
@@ -105,20 +105,29 @@ def sheets(race: Race) -> list[Table]:
 def parts(epochs: Sequence[Sample]) -> dict[str, Samples]:
     """Client time in s per million rows, by epoch: ``whole``, and the parts that add up to it.
 
-    Client time is wall time times clients, since each client waits for its own requests: ``client`` (client and
-    network) is what of it is no ``took``, ``indexing`` the target's time for indexing, ``other`` the rest of ``took``.
+    Client time is wall time times clients, since each client waits for its own requests. ``idle`` is what of it a
+    client did not work, since it began later or was done earlier than others, ``client`` (client and network) what of
+    the rest is no ``took``, ``indexing`` the target's time for indexing, ``other`` the rest of ``took``.
     """
     rows = np.array([s.meta["acknowledged"] / 1e6 for s in epochs])
     whole = np.array([s.meta["wall_ms"] * s.meta["clients"] / 1000 for s in epochs]) / rows
+    at_work = np.array([_at_work_ms(s) / 1000 for s in epochs]) / rows
     took = np.array([s.meta["took_ms"] / 1000 for s in epochs]) / rows
     index = np.array([s.meta["index_ms"] / 1000 for s in epochs]) / rows
-    return {"client": whole - took, "indexing": index, "other": took - index, "whole": whole}
+    shares = {"client": at_work - took, "indexing": index, "other": took - index, "idle": whole - at_work}
+    return shares | {"whole": whole}
+
+
+def _at_work_ms(epoch: Sample) -> float:
+    """Time that clients were at work; races before it was recorded had them at work to the end."""
+    return float(epoch.meta.get("clients_ms", epoch.meta["wall_ms"] * epoch.meta["clients"]))
 
 
 NAMES = {
-    "client": ("client and network", "(wall − took)"),
+    "client": ("client and network", "(at work − took)"),
     "indexing": ("indexing", ""),
     "other": ("other in Elasticsearch", "(took − indexing)"),
+    "idle": ("idle", "(begun later or done earlier than other clients)"),
 }
 """The parts, and what stands behind their names in a table."""
 
@@ -146,13 +155,14 @@ def _shares(race: Race) -> list[str | Table]:
     took, total = sum(s.meta["took_ms"] for s in epochs), sum(s.meta["wall_ms"] * clients for s in epochs)
     columns = [Words("epoch", "epoch"), Column("wall_s", "wall", "s"), Column("whole", "s per million rows")]
     columns += [Column(key, " ".join(filter(None, name))) for key, name in NAMES.items()]
+    between = sum(_at_work_ms(s) for s in epochs) - send - parse
     before = (
         f"Client time (wall time × {clients} client(s)) in s per million rows, with its share. Indexing is what the "
         "shards count themselves, so with several of them, or replicas, it can exceed `took`."
     )
     after = (
         f"Of the whole, {percent((send - took) / total)} is what requests took beyond `took` (network, queueing, "
-        f"reading and writing), {percent(parse / total)} decoding responses, and {percent(1 - (send + parse) / total)} "
+        f"reading and writing), {percent(parse / total)} decoding responses, and {percent(between / total)} "
         f"what the clients did between requests, Rally's own work included. {_resolution(race)}"
     )
     return [before, Table("shares", columns, rows), after]

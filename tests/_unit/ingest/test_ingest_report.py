@@ -190,3 +190,14 @@ def test_sheets_have_all_columns(tmp_path):
         "es_profile_ingest_epoch.csv",
         "es_profile_ingest_batches.csv",
     }
+
+
+def test_clients_that_are_done_before_the_last_idle_and_do_not_work():
+    of = race(samples=[*load(1, 0), epoch_sample(1, clients_ms=36_000.0)])
+    found = {key: value[0] for key, value in ingest.parts(of.of("ingest-epoch")).items()}
+    whole = found.pop("whole")
+    assert whole == pytest.approx(2 * 20 / 0.08)
+    assert sum(found.values()) == pytest.approx(whole)
+    assert found["idle"] == pytest.approx(0.1 * whole)
+    assert found["client"] == pytest.approx((36 - 16) / 0.08)
+    assert "(10.0 %)" in rows(ingest.sections(of), "shares")["1"]["idle"]

@@ -1,0 +1,105 @@
+"""The account of a load by several clients, and cells that got no answer."""
+
+import asyncio
+from collections import Counter
+from functools import partial
+
+import pytest
+from esrally import exceptions
+from fakes import LOST, TIMEOUT, FakeEs, Refused, Script
+
+from cluster_metrics.core.index import MARK
+from cluster_metrics.ingest.account import ACCOUNT, IngestEpoch
+from cluster_metrics.ingest.cell import INDEX, IngestCell, run_cells
+from cluster_metrics.ingest.load import IngestBulk
+from cluster_metrics.wire.bulk import BulkCounts, send_bulk
+
+TIMES = {"total_time_in_millis": 0, "total": 0}
+SHARDS = {
+    "indexing": {"index_time_in_millis": 9, "index_total": 30, "index_failed": 0, "throttle_time_in_millis": 0},
+    "refresh": TIMES,
+    "merges": TIMES | {"total_size_in_bytes": 0, "total_throttled_time_in_millis": 0, "current": 0},
+    "flush": TIMES,
+    "store": {"size_in_bytes": 5},
+    "segments": {"count": 1},
+    "translog": {"size_in_bytes": 1, "uncommitted_size_in_bytes": 1},
+}
+NODE = {
+    "timestamp": 0,
+    "process": {"timestamp": 0, "cpu": {"total_in_millis": 5}},
+    "jvm": {"gc": {"collectors": {}}},
+    "http": {"total_opened": 1},
+}
+OWN = {"mappings": {"_meta": {"created_by": MARK}}}
+USUAL = {
+    f"GET /{ACCOUNT}/_mapping": {ACCOUNT: OWN},
+    f"GET /{INDEX}/_mapping": [Refused(404, "index_not_found_exception", "none"), {INDEX: OWN}],
+    "DELETE": {},
+    "PUT": {},
+    "GET /_nodes": {"nodes": {"n": NODE}},
+    "GET /cluster-metrics/_count": {"count": 30},
+    f"GET /{INDEX}/_count": {"count": 30},
+    "POST /cluster-metrics/_refresh": {},
+    f"POST /{INDEX}/_refresh": {},
+    "GET /": {"_all": {"total": SHARDS, "primaries": SHARDS}},
+}
+
+
+def tally(start, end, sent):
+    counts = BulkCounts(sent=sent, acknowledged=sent, requests=1, took_ms=1000.0, send_ms=1500.0)
+    return {"found": True, "_source": {"span": {"started": start, "ended": end}, "tally": vars(counts)}}
+
+
+def test_a_load_lasts_from_the_first_client_to_the_last_and_each_is_counted_as_long_as_it_worked():
+    before = {"found": True, "_source": dict.fromkeys([*COUNTED, "found"], 0.0)}
+    noted = {"docs": [before, tally(100.0, 104.0, 10), tally(101.0, 110.0, 20)]}
+    es = FakeEs(Script({f"POST /{ACCOUNT}/_mget": noted} | USUAL))
+    with es.new_request_context():
+        found = asyncio.run(IngestEpoch()(es, {"epochs": [1], "clients": 2, "expected": 30, "final": True}))
+    assert found["wall_ms"] == 10_000 and found["clients_ms"] == 4000 + 9000
+    assert (found["sent"], found["acknowledged"], found["found"], found["took_ms"]) == (30, 30, 30, 2000)
+    assert es.sent[-2:] == [f"DELETE /{ACCOUNT}", "GET /cluster-metrics/_stats/store,segments,translog"]
+
+
+COUNTED = [
+    *("index_ms", "index_docs", "index_failed", "index_throttle_ms", "refresh_ms", "refreshes", "merge_ms", "merges"),
+    *("merge_bytes", "merge_throttle_ms", "flush_ms", "flushes", "foreign_docs", "target_cpu_ms"),
+    *("gc_young", "gc_young_ms", "gc_old", "gc_old_ms"),
+]
+
+
+@pytest.mark.parametrize("failure", [TIMEOUT, LOST])
+def test_a_bulk_request_without_an_answer_counts_as_not_taken_and_is_noted(failure):
+    es = FakeEs(Script({"POST /cluster-metrics/_bulk": failure, "PUT": {}}))
+    params = {"body": b"", "documents": 7, "content-type": "application/x-ndjson", "filter-path": "took"}
+    params |= {"compress-requests": False, "tally": BulkCounts(), "span": {}, "watch": False, "last": True}
+    with es.new_request_context(), pytest.raises(type(failure)):
+        asyncio.run(IngestBulk()(es, params | {"epoch": 1, "client": 0}))
+    noted = es.requests[-1][2]["tally"]
+    assert (noted["sent"], noted["acknowledged"]) == (7, 0)
+    assert noted["rejected"] == Counter({type(failure).__name__: 7})
+    assert es.sent.count("POST /cluster-metrics/_bulk?filter_path=took") == 1
+
+
+def cell(name):
+    return IngestCell(name, lambda first, count: b"", partial(send_bulk), bulk_size=10, clients=2), 30, OWN["mappings"]
+
+
+@pytest.mark.parametrize("failure", [TIMEOUT, LOST])
+def test_a_cell_without_an_answer_is_lost_alone(failure):
+    taken = {"took": 1, "errors": False}
+    script = {f"POST /{INDEX}/_bulk": [taken, failure, *[taken] * 9]} | USUAL
+    script[f"GET /{INDEX}/_mapping"] = {INDEX: OWN}
+    es = FakeEs(Script(script))
+    with es.new_request_context():
+        lost, kept = asyncio.run(run_cells(es, 3, [cell("a"), cell("b")], {}))
+    assert (lost["success"], lost["cell"], lost["round"], lost["error-type"]) == (False, "a", 3, "no-answer")
+    assert (kept["success"], kept["cell"], kept["round"], kept["success-count"]) == (True, "b", 3, 30)
+
+
+@pytest.mark.parametrize("request_of", [f"GET /{INDEX}/_mapping", "DELETE", "PUT"])
+def test_a_cell_whose_index_cannot_be_made_ends_the_race(request_of):
+    refused = Refused(403, "security_exception", "granted by x")
+    es = FakeEs(Script(USUAL | {f"GET /{INDEX}/_mapping": {INDEX: OWN}} | {request_of: refused}))
+    with pytest.raises(exceptions.RallyAssertionError, match=r"index \[.*\] cannot be .*granted by x"):
+        asyncio.run(run_cells(es, 1, [cell("a")], {}))
