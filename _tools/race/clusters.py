@@ -15,6 +15,7 @@ from esrally.utils import opts
 
 from cluster_metrics.core.challenge import Needs, challenges
 from cluster_metrics.core.index import OLDEST_ELASTICSEARCH
+from cluster_metrics.wire.requests import refusal
 
 from ..elasticsearch.install import DEFAULT_VERSION, esql_versions
 from ..elasticsearch.nodes import Cluster, Launcher
@@ -243,18 +244,22 @@ def store_of(cluster: Cluster) -> Store:
 
 
 def check_target(hosts: str, client_options: str) -> None:
-    """Asks the target for ``GET /`` with Rally's own client.
+    """Asks the target what Rally asks before it starts, with Rally's own client.
 
     :param client_options: as ``--client-options`` takes them; empty for Rally's own.
     :raises RaceError: when it does not answer as an Elasticsearch of 8.0 or newer does.
     """
     es = client_of(hosts, client_options)
+    asked = "GET /"
     try:
         number = es.perform_request(method="GET", path="/").body["version"]["number"]
         version = tuple(map(int, number.split(".")[:2]))
+        asked = "GET /_cluster/health"
+        es.perform_request(method="GET", path="/_cluster/health")
     except (elasticsearch.ApiError, elasticsearch.TransportError, *ODD) as e:
+        said = refusal(e) if isinstance(e, elasticsearch.ApiError) else first_line(e)
         raise RaceError(
-            f"the target [{shown(hosts)}] does not answer GET / as Elasticsearch does: {first_line(e)}; see HOSTS and "
+            f"the target [{shown(hosts)}] does not answer {asked} as Elasticsearch does: {said}; see HOSTS and "
             "CLIENT_OPTIONS"
         ) from None
     if version < OLDEST_ELASTICSEARCH:

@@ -58,7 +58,8 @@ def refusal(error: Any) -> str:
 
 
 def _one_line(text: Any) -> str:
-    return " ".join(str(text).split())[:REFUSAL_CHARS]
+    printable = "".join(c if c.isprintable() else " " for c in str(text))
+    return " ".join(printable.split())[:REFUSAL_CHARS]
 
 
 @contextlib.contextmanager

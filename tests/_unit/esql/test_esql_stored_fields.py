@@ -1,12 +1,22 @@
 """ES|QL questions, their exact answers, and what is said when there is none."""
 
+import asyncio
 import json
 
 import pytest
-from fakes import track_of, values
+from esrally import exceptions
+from fakes import LOST, TIMEOUT, FakeEs, Refused, Script, track_of, values
 
 from cluster_metrics.core.index import CheckIndexParams
-from cluster_metrics.esql.esql_stored_fields import AS_IS, Question, StoredFieldsParams, judge, loading
+from cluster_metrics.esql.esql_stored_fields import (
+    AS_IS,
+    SETTING,
+    Question,
+    StoredFieldsParams,
+    StoredFieldsRunner,
+    judge,
+    loading,
+)
 from cluster_metrics.esql.text_values import INDEX, NAME, TextValues
 from cluster_metrics.wire.esql import response_problem
 
@@ -94,3 +104,37 @@ def test_loading_adds_up_over_drivers_and_tells_the_readers_apart():
     drivers = [{"operators": [other, reader("true", 3, 2_000_000)]}, {"operators": [reader("false", 1, 500_000)]}]
     found = loading({"profile": {"drivers": drivers}})
     assert found == {"process_ms": 2.5, "pages_sequential": 3, "pages_other": 1}
+
+
+SETTINGS = {INDEX: {"settings": {}, "defaults": {SETTING: "0.2"}}}
+
+
+@pytest.mark.parametrize("failure", [TIMEOUT, LOST, Refused(429, "circuit_breaking_exception", "Data too large")])
+def test_a_query_without_an_answer_is_lost_alone(track, failure):
+    params = source_of(track).params()
+    sums = {q.query: q.chars for _, questions in params["settings"] for q in questions}
+    numbers = iter(range(100))
+
+    def respond(method, path, body):
+        if not path.startswith("/_query"):
+            return SETTINGS
+        if next(numbers) == 4:
+            return failure
+        return {"took": 1, "values": [[sums[json.loads(body)["query"]]]]}
+
+    es = FakeEs(respond)
+    with es.new_request_context():
+        result = asyncio.run(StoredFieldsRunner()(es, params))
+    assert es.sent.count("POST /_query") == 9, "nothing was sent twice"
+    samples = result["dependent_timing"]
+    assert [s["success"] for s in samples] == [True] * 4 + [False] + [True] * 4
+    lost, other = samples[4], samples[5]
+    assert lost["error-type"] == "no-answer" and set(lost) - {"error-type", "error-description"} <= set(other)
+    assert not result["success"] and result["error-count"] == 1
+
+
+@pytest.mark.parametrize("failure", [TIMEOUT, Refused(403, "security_exception", "granted by the privileges [manage]")])
+def test_a_setting_that_cannot_be_set_ends_the_race(track, failure):
+    es = FakeEs(Script({"GET": SETTINGS, "PUT": failure}))
+    with es.new_request_context(), pytest.raises(exceptions.RallyAssertionError, match=f"setting {SETTING}: "):
+        asyncio.run(StoredFieldsRunner()(es, source_of(track).params()))

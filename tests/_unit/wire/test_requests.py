@@ -52,7 +52,7 @@ async def failed(answer, raw=False):
             Refused(429, "circuit_breaking_exception", "[request] Data too large"),
             "a circuit breaker stopped it, give the target more heap: [request] Data too large",
         ),
-        (Refused(502, reason="<html>Bad\nGateway"), "HTTP 502 <html>Bad Gateway"),
+        (Refused(502, reason="<html>Bad\n\x1bGateway"), "HTTP 502 <html>Bad Gateway"),
         (TIMEOUT, "no answer, ConnectionTimeout: Connection timed out during request"),
         (LOST, "no answer, ConnectionError: Server disconnected"),
     ],
