@@ -2,15 +2,19 @@
 
 import asyncio
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+from aiohttp.test_utils import TestServer
 from esrally import exceptions
-from fakes import rows, track_of, values
+from fakes import LOST, TIMEOUT, FakeEs, Refused, Script, rows, track_of, values
 
 from _tools.report.race import Race, Sample
 from _tools.report.stats import median
+from _tools.sketch_server.server import application
+from cluster_metrics.core.index import MARK
 from cluster_metrics.corpus.files import load_answers
 from cluster_metrics.corpus.metrics import NAME, Metrics
 from cluster_metrics.sketch._report import sketch_floor as explained
@@ -18,12 +22,15 @@ from cluster_metrics.sketch.sketch_floor import (
     INGESTED,
     INGESTS,
     FloorIngestParams,
+    FloorIngestRunner,
     FloorQuestionsParams,
+    FloorQuestionsRunner,
     Ingest,
     SketchServer,
     batches,
     check_answers,
     encode,
+    index_of,
 )
 
 CORPUS = Metrics(nodes=2, tasks=3, rows_per_epoch=25, epochs=2)
@@ -149,6 +156,50 @@ def test_without_a_server_the_race_ends_with_one_line():
 
     with pytest.raises(exceptions.RallyAssertionError, match=r"sketch server \[127.0.0.1:1\].*make up SKETCH=1"):
         asyncio.run(connect())
+
+
+async def with_server(runner, es, params):
+    """Runs a round beside a sketch server that has the first epochs' rows."""
+    async with TestServer(application()) as server:
+        host = f"{server.host}:{server.port}"
+        async with SketchServer(host) as client:
+            await client.send("PUT", "/sketch-columns", json.dumps({"nodes": CORPUS.node_names()}).encode())
+            for epoch in (1, 2):
+                with open(params["track"].corpora[0].documents[epoch - 1].document_file, "rb") as f:
+                    rows = [json.loads(line) for line in f]
+                columns = {key: [row[key] for row in rows] for key in rows[0]}
+                await client.insert("sketch-columns", json.dumps(columns).encode(), len(rows), True, False)
+        with es.new_request_context():
+            return await runner(es, params | {"sketch-server": host})
+
+
+@pytest.mark.parametrize("failure", [TIMEOUT, LOST, Refused(503)])
+def test_a_question_without_an_answer_is_lost_alone(track, failure):
+    params = FloorQuestionsParams(track, {"parameters": values(seed=1), "warmup-iterations": 0}).params()
+    es = FakeEs(lambda *_: failure)
+    result = asyncio.run(with_server(FloorQuestionsRunner(), es, params | {"track": track}))
+    assert len(es.sent) == 2, "one request of each question, sent once"
+    good = {t["dependent_timing"]["operation"]: t["success"] for t in result["dependent_timing"]}
+    assert good == {name: name.startswith("sketch") for name in explained.QUESTIONS}
+    assert result["error-count"] == 2 and {t["epoch"] for t in result["dependent_timing"]} == {params["epoch"]}
+
+
+@pytest.mark.parametrize("failure", [TIMEOUT, Refused(403, "security_exception", "granted by the privileges [index]")])
+def test_rows_that_were_not_handed_in_end_the_race(track, failure):
+    (params,) = rounds_of(track, 1, warmup=0)
+    params = params | {"mappings": {"_meta": {"created_by": MARK}}, "ways": ["elasticsearch-full"], "track": track}
+    missing = Refused(404, "index_not_found_exception", "no such index")
+    stats = {"_all": {"primaries": {key: Counter() for key in ("indexing", "refresh", "merges", "flush")}}}
+    made = {f"GET /{index_of(name)}/_mapping": missing for name, way in INGESTS.items() if way.elasticsearch}
+    es = FakeEs(Script(made | {"POST": failure, "PUT": {}, "GET": stats}))
+
+    async def handed_in():
+        async with TestServer(application()) as server:
+            of_server = {"sketch_server": f"{server.host}:{server.port}"}
+            await FloorIngestRunner()(es, params | {"parameters": params["parameters"] | of_server})
+
+    with es.new_request_context(), pytest.raises(exceptions.RallyAssertionError, match=r"no answer|\[index\]"):
+        asyncio.run(handed_in())
 
 
 COSTS = {
