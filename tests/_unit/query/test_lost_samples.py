@@ -2,15 +2,17 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 from fakes import LOST, TIMEOUT, FakeEs, Refused, track_of, values
 
 from cluster_metrics.corpus.metrics import Metrics
+from cluster_metrics.query.configurations import CONFIGURATIONS
 from cluster_metrics.query.query_decomp import CellParams, CellRunner, PlanParams, PlanRunner
 from cluster_metrics.query.query_frontier import FrontierParams, FrontierRunner
 from cluster_metrics.query.query_profile import ProfileParams, ProfileRunner
-from cluster_metrics.wire.coverage import send_all
+from cluster_metrics.wire.coverage import Coverages, send_all
 
 FAILURES = [TIMEOUT, LOST, Refused(429, "circuit_breaking_exception", "Data too large"), Refused(503)]
 CHANGES = {"variants": ["B", "D_td"], "transports": ["serial"], "configurations": ["production", "hdr-3"]}
@@ -74,15 +76,11 @@ def test_a_request_without_an_answer_loses_one_sample_and_nothing_else(track, pl
     lost, kept = of_coverages if at < 2 else of_coverages[::-1]
     assert (lost["success"], lost["error-type"]) == (False, "no-answer")
     assert kept["success"], kept
-    assert lost["round"] == kept["round"] == params_round(result)
+    assert lost["round"] == kept["round"] == result["round"]
     assert lost["dependent_timing"]["operation-type"] == kept["dependent_timing"]["operation-type"]
     assert lost["dependent_timing"]["service_time"] >= 0
     assert not result["success"] and result["error-count"] == 1
     assert result["error-description"].startswith(lost["dependent_timing"]["operation"])
-
-
-def params_round(result):
-    return result["round"]
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -92,11 +90,6 @@ def test_a_round_without_failures_has_every_sample(track, plan):
 
 
 def test_what_is_under_way_beside_a_request_that_fails_is_given_up(track):
-    from dataclasses import replace
-
-    from cluster_metrics.query.configurations import CONFIGURATIONS
-    from cluster_metrics.wire.coverage import Coverages
-
     concurrent = replace(CONFIGURATIONS["production"], form="concurrent", parallel=2)
     coverage = Coverages(track).make(concurrent, 1)
     es = target(coverage, TIMEOUT, 0)
