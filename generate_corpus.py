@@ -14,9 +14,12 @@ from typing import Any
 def _generate(corpus: Any, root: Path, encodings: list[str], number: int) -> Path:
     from cluster_metrics.corpus.encoded import generate_bodies
 
-    path = corpus.generate(number, root, lambda line: print(line, file=sys.stderr, flush=True))
+    def progress(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    path = corpus.generate(number, root, progress)
     for encoding in encodings:
-        generate_bodies(corpus, number, encoding, path)
+        generate_bodies(corpus, number, encoding, path, progress)
     return path
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..wire import smile
-from .files import is_whole, write_whole
+from .files import Progress, write_whole
 
 ACTION: dict[str, dict] = {"index": {}}
 JSON_ACTION = b'{"index":{}}\n'
@@ -102,17 +102,19 @@ def encoded_file(rows_file: str | os.PathLike, encoding: str) -> Path:
     return Path(rows_file).with_suffix(f".bulk-{encoding}")
 
 
-def generate_bodies(corpus: Any, number: int, encoding: str, rows_file: Path) -> None:
+def generate_bodies(
+    corpus: Any, number: int, encoding: str, rows_file: Path, progress: Progress = lambda line: None
+) -> None:
     """Makes sure that the bulk bodies of a part of a corpus stand beside its rows, whole.
 
     :param number: of the part, counted from 0.
     :param encoding: a key of ``ENCODINGS``.
+    :param progress: see :func:`.files.write_whole`.
     :raises CorpusError: when the folder cannot be written or the disk is too small.
     """
     path = encoded_file(rows_file, encoding)
-    if not is_whole(path):
-        name = f"bulk bodies ({encoding}) of {rows_file.name} of corpus {corpus.name}"
-        write_whole(path, corpus.body_bytes(number, encoding), corpus.bodies(number, encoding), name)
+    name = f"bulk bodies ({encoding}) of {rows_file.name} of corpus {corpus.name}"
+    write_whole(path, corpus.body_bytes(number, encoding), corpus.bodies(number, encoding), name, progress)
 
 
 class Bodies:

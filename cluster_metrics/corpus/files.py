@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -10,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar
 
 from ..core.parameters import Parameter
 
@@ -111,31 +112,34 @@ class Corpus:
         """Makes sure that a part and its answers are below ``root``; does nothing when they already are.
 
         :param number: of the part, counted from 0.
-        :param progress: is called at the end, and every ten seconds in between.
+        :param progress: is called with what is damaged, at the end, and every ten seconds in between.
         :return: the path of the rows.
         :raises CorpusError: when the folder cannot be written or the disk is too small.
         """
         part = self.parts()[number]
         path = root / part.file
-        if self.is_made(number, root):
-            return path
-        with contextlib.suppress(OSError):  # of a folder that cannot be written, as is said below
-            seal_of(path).unlink(missing_ok=True)
-            seal_of(answers_file(path)).unlink(missing_ok=True)
-        blocks, answers = self.made(number)
         name = f"corpus {self.name}" + (f", file {number + 1}" if len(self.parts()) > 1 else "")
-        started = time.monotonic()
-        write_whole(path, part.size, blocks, name, progress)
-        record = {"corpus": asdict(self), "answers": answers()}  # type: ignore[call-overload]
-        write_whole(answers_file(path), 0, [json.dumps(record).encode()], f"answers of {name}")
-        progress(f"{name}: {part.docs:,} rows in {time.monotonic() - started:.1f} s")
+
+        def content() -> Iterator[bytes | bytearray]:
+            started = time.monotonic()
+            blocks, answers = self.made(number)
+            yield from blocks
+            record = {"corpus": asdict(self), "answers": answers()}  # type: ignore[call-overload]
+            write_whole(answers_file(path), 0, [json.dumps(record).encode()], f"answers of {name}")
+            progress(f"{name}: {part.docs:,} rows in {time.monotonic() - started:.1f} s")
+
+        write_whole(path, part.size, content(), name, progress, lambda: self.problems(number, root))
         return path
+
+    def problems(self, number: int, root: Path) -> list[str]:
+        """What keeps a part and its answers below ``root`` from being whole, a text for each file."""
+        part = self.parts()[number]
+        path = root / part.file
+        return problems(path, part.size if part.exact else None) + problems(answers_file(path))
 
     def is_made(self, number: int, root: Path) -> bool:
         """Whether a part and its answers are below ``root``, whole."""
-        part = self.parts()[number]
-        path = root / part.file
-        return is_whole(path, part.size if part.exact else None) and is_whole(answers_file(path))
+        return not self.problems(number, root)
 
 
 def answers_file(rows_file: str | os.PathLike) -> Path:
@@ -144,8 +148,18 @@ def answers_file(rows_file: str | os.PathLike) -> Path:
 
 
 def load_answers(rows_file: str | os.PathLike) -> Any:
-    """The exact answers to questions about a file, as its corpus made them."""
-    return json.loads(answers_file(rows_file).read_text())["answers"]
+    """The exact answers to questions about a file, as its corpus made them.
+
+    :raises CorpusError: when they are not there, or not the bytes that were written.
+    """
+    path = answers_file(rows_file)
+    try:
+        raw = path.read_bytes()
+    except OSError as e:
+        raise CorpusError(f"cannot read the exact answers [{path}]: {e.strerror}") from None
+    if hashlib.sha256(raw).hexdigest() != sealed(path):
+        raise CorpusError(f"the exact answers [{path}] are damaged: they differ from [{seal_of(path).name}]")
+    return json.loads(raw)["answers"]
 
 
 def seal_of(path: Path) -> Path:
@@ -153,60 +167,110 @@ def seal_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.sha256")
 
 
-def is_whole(path: Path, size: int | None = None) -> bool:
-    """Whether a file has its sha256, and its size if that is given."""
+def sealed(path: Path) -> str:
+    """The sha256 that stands beside a file; empty when none does."""
     try:
-        seal = seal_of(path).read_text().split()[0]
-        return size in (None, path.stat().st_size) and _sha256(path) == seal
+        return seal_of(path).read_text(errors="replace").split()[0]
     except (OSError, IndexError):
-        return False
+        return ""
+
+
+def problems(path: Path, size: int | None = None) -> list[str]:
+    """What keeps a file from being whole, in at most one text: it has its sha256, and its size if that is given."""
+    try:
+        whole = size in (None, path.stat().st_size) and _sha256(path) == sealed(path)
+        return [] if whole else [f"[{path}] is damaged"]
+    except OSError as e:
+        return [f"[{path}] is missing" if isinstance(e, FileNotFoundError) else f"cannot read [{path}]: {e.strerror}"]
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a file has its sha256."""
+    return not problems(path)
 
 
 def write_whole(
-    path: Path, size: int, blocks: Iterable[bytes | bytearray], name: str, progress: Progress = lambda line: None
+    path: Path,
+    size: int,
+    blocks: Iterable[bytes | bytearray],
+    name: str,
+    progress: Progress = lambda line: None,
+    wrong: Callable[[], list[str]] | None = None,
 ) -> None:
-    """Writes a file under a temporary name and renames it, its sha256 last, so that a run cut short at any moment
-    leaves nothing that looks whole. Parts that killed processes left are removed first.
+    """Makes sure that a file is there, whole. It is written under a temporary name and renamed, after its sha256, so
+    that a run cut short at any moment leaves nothing that looks whole. Of several processes one writes it, and the
+    others wait.
 
     :param size: bytes to be written, at most.
     :param name: of what is written, in messages.
-    :param progress: is called every ten seconds.
+    :param progress: is called with what is damaged, when another process is at it, and every ten seconds.
+    :param wrong: what keeps the file from being left as it is; by default that it is not whole.
     :raises CorpusError: when the folder cannot be written or the disk is too small.
     """
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    wrong = wrong or (lambda: problems(path))
+    if not wrong():
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        for old in path.parent.glob(f"{path.name}.*.part"):
-            if not os.path.exists(f"/proc/{old.suffixes[-2][1:]}"):
-                old.unlink(missing_ok=True)
-        free = shutil.disk_usage(path.parent).free
-        if free < size:
-            raise CorpusError(f"{name} needs {size:,} bytes in [{path.parent}], free are {free:,}")
-        digest = _write(part, size, blocks, name, progress)
-        seal_of(path).unlink(missing_ok=True)
-        os.replace(part, path)
-        part.write_text(f"{digest}  {path.name}\n")
-        os.replace(part, seal_of(path))
+        with locked(path, progress) as (part, out):
+            if not (found := wrong()):
+                return
+            for problem in found if path.exists() else []:
+                progress(f"{problem} and is made anew")
+            out.truncate()
+            free = shutil.disk_usage(path.parent).free
+            if free < size:
+                raise CorpusError(f"{name} needs {size:,} bytes in [{path.parent}], free are {free:,}")
+            digest = _write(out, size, blocks, name, progress)
+            seal_of(path).write_text(f"{digest}  {path.name}\n")
+            os.replace(part, path)
     except OSError as e:
         why = "disk full" if e.errno == errno.ENOSPC else e.strerror
         raise CorpusError(f"cannot write {name} to [{path.parent}]: {why}") from e
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
 
 
-def _write(path: Path, size: int, blocks: Iterable[bytes | bytearray], name: str, progress: Progress) -> str:
+@contextlib.contextmanager
+def locked(path: Path, progress: Progress) -> Iterator[tuple[Path, BinaryIO]]:
+    """The temporary name of a file, and that file opened, for one process at a time. The lock is on the file that bears
+    the temporary name: it ends with the process that holds it, however that ends, and with its renaming."""
+    part = path.with_name(f"{path.name}.part")
+    while True:
+        with open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b") as out:
+            try:
+                fcntl.flock(out, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                progress(f"[{path}] is being written by another process, which is waited for")
+                fcntl.flock(out, fcntl.LOCK_EX)
+            if not _bears(out, part):
+                continue  # who held the lock renamed or removed it
+            try:
+                yield part, out
+            finally:
+                if _bears(out, part):
+                    part.unlink()
+            return
+
+
+def _bears(file: BinaryIO, path: Path) -> bool:
+    """Whether an open file bears that name."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+
+
+def _write(out: BinaryIO, size: int, blocks: Iterable[bytes | bytearray], name: str, progress: Progress) -> str:
     """Writes blocks and returns their sha256."""
     digest = hashlib.sha256()
     done, said = 0, time.monotonic()
-    with open(path, "wb") as out:
-        for block in blocks:
-            out.write(block)
-            digest.update(block)
-            done += len(block)
-            if (now := time.monotonic()) - said > 10:
-                progress(f"{name}: {100 * done // max(1, size)} % of {size:,} bytes")
-                said = now
+    for block in blocks:
+        out.write(block)
+        digest.update(block)
+        done += len(block)
+        if (now := time.monotonic()) - said > 10:
+            progress(f"{name}: {100 * done // max(1, size)} % of {size:,} bytes")
+            said = now
+    out.flush()
     return digest.hexdigest()
 
 

@@ -1,7 +1,7 @@
 """The corpora of a race: laid out in Rally's track, prepared on a load driver, and read there."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from esrally import exceptions
 
 from .encoded import generate_bodies
-from .files import Corpus, CorpusError, Progress, load_answers
+from .files import Corpus, CorpusError, Progress, load_answers, locked
 
 TRACK = Path(__file__).parents[2]
 
@@ -52,16 +52,22 @@ def generate(corpus: Corpus, number: int, data: Path, encodings: Sequence[str], 
     :raises CorpusError: when a folder cannot be written or the disk is too small.
     """
     bundled = TRACK / corpus.parts()[number].file
-    if bundled.exists() and not corpus.is_made(number, TRACK):
-        aside = bundled.with_name(f"{bundled.name}.damaged")
-        try:
-            bundled.rename(aside)
-        except OSError as e:
-            raise CorpusError(f"[{bundled}] is damaged and cannot be moved aside: {e.strerror}") from e
-        progress(f"[{bundled}] is damaged and not used; it is now [{aside.name}]")
+    if bundled.exists() and corpus.problems(number, TRACK):
+        _move_aside(bundled, lambda: corpus.problems(number, TRACK), progress)
     rows = corpus.generate(number, TRACK if bundled.exists() else data, progress)
     for encoding in encodings:
-        generate_bodies(corpus, number, encoding, rows)
+        generate_bodies(corpus, number, encoding, rows, progress)
+
+
+def _move_aside(bundled: Path, problems: Callable[[], list[str]], progress: Progress) -> None:
+    aside = bundled.with_name(f"{bundled.name}.damaged")
+    try:
+        with locked(bundled, progress):
+            if found := problems():  # unless another process has just made it anew
+                bundled.rename(aside)
+                progress(f"{found[0]}; [{bundled}] is not used, it is now [{aside.name}]")
+    except OSError as e:
+        raise CorpusError(f"[{bundled}] is damaged and cannot be moved aside: {e.strerror}") from e
 
 
 class Prepared:
@@ -89,9 +95,15 @@ class Prepared:
         return found
 
     def answers(self, number: int = 0) -> Any:
-        """The exact answers of a part. Rally makes param sources before the corpus is prepared: not before then."""
+        """The exact answers of a part. Rally makes param sources before the corpus is prepared: not before then.
+
+        :raises esrally.exceptions.DataError: when they are not there, or damaged.
+        """
         if number not in self._answers:
-            self._answers[number] = load_answers(self.file(number))
+            try:
+                self._answers[number] = load_answers(self.file(number))
+            except CorpusError as e:
+                raise exceptions.DataError(f"{e}; race again, which makes them anew") from None
         return self._answers[number]
 
     def counts(self, values: Any) -> list[Any]:

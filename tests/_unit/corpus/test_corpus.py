@@ -207,7 +207,9 @@ def test_a_damaged_copy_below_the_track_is_moved_aside_and_made_among_the_data(t
     flip(file_of(track / file))
     found = (track / file).read_bytes()
     prepared.generate(SMALL, 0, data, ["json"], said.append)
-    assert said[0] == f"[{track / file}] is damaged and not used; it is now [epoch-1.json.damaged]"
+    assert said[0] == (
+        f"[{file_of(track / file)}] is damaged; [{track / file}] is not used, it is now [epoch-1.json.damaged]"
+    )
     assert not (track / file).exists()
     assert (track / f"{file}.damaged").read_bytes() == found
     assert SMALL.is_made(0, data) and (data / file).read_bytes() == whole

@@ -1,0 +1,197 @@
+"""Files of a corpus: damaged ones are named and never read, and each is written by one process at a time."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from esrally import exceptions
+from fakes import track_of
+
+from cluster_metrics.capacity.words import Words
+from cluster_metrics.core.challenge import corpora
+from cluster_metrics.corpus.encoded import encoded_file, generate_bodies
+from cluster_metrics.corpus.files import CorpusError, answers_file, load_answers, locked, problems, seal_of
+from cluster_metrics.corpus.metrics import Metrics
+from cluster_metrics.corpus.prepared import Prepared
+from cluster_metrics.esql.text_values import TextValues
+from cluster_metrics.ingest.weblogs import WebLogs
+
+ROOT = Path(__file__).parents[3]
+SMALL = Metrics(nodes=3, tasks=5, rows_per_epoch=101, epochs=2, seed=7)
+SLOW = Metrics(rows_per_epoch=400_000, epochs=1)
+EXAMPLES = [SMALL, TextValues(documents=60, values=6, order="random"), Words(20), WebLogs(20)]
+
+
+def flip_a_digit(path):
+    """Another count, in a file of the same size."""
+    text = path.read_text()
+    at = re.search(r'"count": (\d)', text).start(1)
+    path.write_text(f"{text[:at]}{(int(text[at]) + 1) % 10}{text[at + 1 :]}")
+
+
+DAMAGES = {
+    "a flipped digit": flip_a_digit,
+    "an empty array": lambda path: path.write_text("[]"),
+    "cut short": lambda path: path.write_bytes(path.read_bytes()[:-20]),
+    "empty": lambda path: path.write_bytes(b""),
+    "not text": lambda path: path.write_bytes(b"\xff" * 100),
+    "sha256 empty": lambda path: seal_of(path).write_bytes(b""),
+    "sha256 not text": lambda path: seal_of(path).write_bytes(b"\xff\xfe"),
+    "sha256 missing": lambda path: seal_of(path).unlink(),
+    "missing": Path.unlink,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_answers_are_named_and_made_anew(tmp_path, damage):
+    said = []
+    path = answers_file(SMALL.generate(0, tmp_path))
+    whole = path.read_bytes()
+    DAMAGES[damage](path)
+    SMALL.generate(0, tmp_path, said.append)
+    assert said[0] == f"[{path}] is {'missing' if damage == 'missing' else 'damaged'} and is made anew"
+    assert path.read_bytes() == whole and SMALL.is_made(0, tmp_path)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_race_that_reads_damaged_answers_ends_with_one_line(tmp_path, damage):
+    track = track_of(SMALL, root=tmp_path)
+    path = answers_file(track.corpora[0].documents[0].document_file)
+    prepared = Prepared(track, Metrics)
+    assert prepared.answers(1)
+    DAMAGES[damage](path)
+    with pytest.raises(exceptions.DataError) as refused:
+        prepared.answers(0)
+    assert str(path) in str(refused.value) and "\n" not in str(refused.value)
+    assert str(refused.value).endswith("; race again, which makes them anew")
+
+
+def test_damaged_bodies_are_named(tmp_path):
+    said = []
+    rows_file = SMALL.generate(0, tmp_path)
+    generate_bodies(SMALL, 0, "json", rows_file, said.append)
+    assert said == []
+    path = encoded_file(rows_file, "json")
+    path.write_bytes(path.read_bytes()[:-1])
+    generate_bodies(SMALL, 0, "json", rows_file, said.append)
+    assert said == [f"[{path}] is damaged and is made anew"]
+
+
+def test_there_is_an_example_of_every_corpus():
+    assert {type(example) for example in EXAMPLES} == set(corpora().values())
+
+
+@pytest.mark.parametrize("corpus", EXAMPLES, ids=lambda corpus: corpus.name)
+def test_no_parameter_that_changes_a_corpus_finds_the_files_of_another(tmp_path, corpus):
+    corpus.generate(0, tmp_path)
+    for field, parameter in corpus.parameters.items():
+        before = getattr(corpus, field)
+        other = next((c for c in getattr(parameter, "choices", ()) if c != before), None)
+        # twice as many keep the documents a multiple of their values
+        changed = replace(corpus, **{field: other or (before // 2 if field == "values" else before * 2)}).check()
+        found, fresh = (changed.generate(0, root) for root in (tmp_path, tmp_path / field))
+        assert found.read_bytes() == fresh.read_bytes(), f"{field} is no part of the folder's hash"
+        assert load_answers(found) == load_answers(fresh), f"{field} is no part of the folder's hash"
+
+
+GENERATE = """
+import os, sys, time
+from pathlib import Path
+import cluster_metrics.corpus.metrics as metrics
+from cluster_metrics.corpus.encoded import generate_bodies
+from cluster_metrics.corpus.metrics import Metrics
+
+made = metrics._write_rows
+def pausing(*arguments):
+    for block in made(*arguments):
+        yield block
+        print("writes", flush=True)
+        time.sleep(float(sys.argv[2]))
+
+metrics._write_rows = pausing
+corpus, root = {corpus!r}, Path(sys.argv[1])
+rows = corpus.generate(0, root, lambda line: print(line, flush=True))
+generate_bodies(corpus, 0, "json", rows, lambda line: print(line, flush=True))
+"""
+
+
+def generator(root, pause):
+    """A process that generates a corpus with its bodies, and rests after each of its blocks."""
+    command = [sys.executable, "-c", GENERATE.format(corpus=SLOW), str(root), str(pause)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def said_by(process):
+    return process.communicate(timeout=60)[0].splitlines()
+
+
+def test_of_several_generators_one_writes_and_the_others_wait_for_it(tmp_path):
+    said = [said_by(process) for process in [generator(tmp_path, 0.2) for _ in range(4)]]
+    rows_file = tmp_path / SLOW.parts()[0].file
+    assert SLOW.is_made(0, tmp_path) and problems(encoded_file(rows_file, "json")) == []
+    lines = [line for lines in said for line in lines]
+    blocks = 2  # of 200,000 rows and a little more
+    assert lines.count("writes") == 2 * blocks, "rows and bodies are written once each"
+    assert sum("rows in" in line for line in lines) == 1
+    assert any("being written by another process, which is waited for" in line for line in lines)
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_a_late_generator_leaves_what_a_race_reads(tmp_path):
+    first = generator(tmp_path, 0.5)
+    assert first.stdout.readline() == "writes\n"
+    late = generator(tmp_path, 0)
+    assert "is waited for" in late.stdout.readline()
+    assert first.wait(timeout=60) == 0
+    answers = answers_file(tmp_path / SLOW.parts()[0].file)
+    inode = answers.stat().st_ino
+    while late.poll() is None:
+        assert load_answers(tmp_path / SLOW.parts()[0].file)
+    assert late.returncode == 0 and answers.stat().st_ino == inode
+
+
+@pytest.mark.parametrize("ends", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_holder_of_the_lock_blocks_nobody(tmp_path, ends):
+    holder = generator(tmp_path, 60)
+    assert holder.stdout.readline() == "writes\n"
+    heir = generator(tmp_path, 0)
+    assert "is waited for" in heir.stdout.readline()
+    time.sleep(0.3)
+    assert heir.poll() is None and not SLOW.is_made(0, tmp_path)
+    os.kill(holder.pid, ends)
+    assert holder.wait() == -ends
+    assert any("rows in" in line for line in said_by(heir)) and heir.returncode == 0
+    assert SLOW.is_made(0, tmp_path) and not list(tmp_path.rglob("*.part"))
+
+
+def test_what_a_killed_holder_left_is_no_part_of_the_next_file(tmp_path):
+    path = tmp_path / SMALL.parts()[0].file
+    path.parent.mkdir(parents=True)
+    (path.parent / "epoch-1.json.part").write_bytes(b"x" * 10**6)
+    SMALL.generate(0, tmp_path)
+    assert SMALL.is_made(0, tmp_path) and not list(tmp_path.rglob("*.part"))
+
+
+def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path):
+    victim, path = tmp_path / "victim", tmp_path / SMALL.parts()[0].file
+    victim.write_text("kept")
+    path.parent.mkdir(parents=True)
+    (path.parent / "epoch-1.json.part").symlink_to(victim)
+    with pytest.raises(CorpusError, match="^cannot write corpus cluster-metrics, file 1 to"):
+        SMALL.generate(0, tmp_path)
+    assert victim.read_text() == "kept"
+
+
+def test_the_lock_is_free_again_after_an_error(tmp_path):
+    with pytest.raises(ValueError), locked(tmp_path / "file", print):
+        raise ValueError
+    with locked(tmp_path / "file", print) as (part, out):
+        out.write(json.dumps({}).encode())
+    assert not part.exists()
