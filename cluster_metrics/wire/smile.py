@@ -16,6 +16,8 @@ HEADER = b":)\n\x00"
 SEPARATOR = b"\xff"
 """Ends each item of ``_bulk`` and ``_msearch``, as a newline does in NDJSON; the last one, too."""
 END_OF_OBJECT = b"\xfb"
+_LONGEST_ASCII = 2666
+"""Characters of the longest text that Jackson calls ASCII: it looks where three bytes for each fit into 8000."""
 _MOST_SHARED = 1024
 _LITERALS = {0x20: "", 0x21: None, 0x22: False, 0x23: True}
 
@@ -132,9 +134,10 @@ def _text(value: str) -> bytes:
     size = len(raw)
     if not size:
         return b"\x20"
-    if value.isascii():
-        return bytes((0x3F + size,)) + raw if size <= 64 else b"\xe0" + raw + b"\xfc"
-    return bytes((0x7E + size,)) + raw if size <= 65 else b"\xe4" + raw + b"\xfc"
+    ascii_only = value.isascii()
+    if size <= 64:  # 65 fit where not ASCII, but Jackson does the same
+        return bytes(((0x3F if ascii_only else 0x7E) + size,)) + raw
+    return (b"\xe0" if ascii_only and size <= _LONGEST_ASCII else b"\xe4") + raw + b"\xfc"
 
 
 def integer_token(value: int) -> bytes:
@@ -146,7 +149,7 @@ def integer_token(value: int) -> bytes:
         return b"\x24" + _vint(zigzag)
     if zigzag < 1 << 64:
         return b"\x25" + _vint(zigzag)
-    size = value.bit_length() // 8 + 1
+    size = (value ^ -(value < 0)).bit_length() // 8 + 1
     whole, rest = divmod(8 * size, 7)
     # the last byte has what 7 bits a byte leave, at its low end
     bits = (value & (1 << 8 * size) - 1) >> rest
