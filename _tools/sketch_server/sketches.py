@@ -1,5 +1,6 @@
 """What the sketch server keeps: per (epoch, node) the count and, for each field, a KLL sketch and a sum."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -60,13 +61,14 @@ class Table:
         self._codes = {name: code for code, name in enumerate(nodes)}
         self.groups: dict[tuple[int, str], Group] = {}
 
-    def insert(self, columns: Mapping[str, Any]) -> int:
+    def insert(self, columns: Mapping[str, Any], room: float = math.inf) -> int:
         """Inserts a batch, all of it or nothing.
 
         :param columns: an array for each of ``COLUMNS``, all of one length.
+        :param room: for groups that are new (default as many as there are).
         :return: the number of rows.
-        :raises BadInput: when the batch is anything else, a node was not declared, or a value is no finite 32-bit
-            float.
+        :raises BadInput: when the batch is anything else, a node was not declared, a value is no finite 32-bit float,
+            or there are more new groups than there is room.
         """
         _check_columns(columns)
         epochs = _integers(columns["epoch"])
@@ -78,9 +80,12 @@ class Table:
         sums = np.add.reduceat(values, starts)
         floats = values.astype(np.float32)
         names = list(self._codes)
+        keys = [(int(epochs[start]), names[codes[start]]) for start in starts]
+        if (new := sum(key not in self.groups for key in keys)) > room:
+            raise BadInput(f"the batch has {new:,} new groups of epoch and node, there is room for {room:,}")
         # nothing below can fail: a batch is taken as a whole
-        for start, end, total in zip(starts, [*starts[1:], len(floats)], sums):
-            group = self.groups.setdefault((int(epochs[start]), names[codes[start]]), Group())
+        for key, start, end, total in zip(keys, starts, [*starts[1:], len(floats)], sums):
+            group = self.groups.setdefault(key, Group())
             group.count += int(end - start)
             group.sums += total
             group.sketches.update(floats[start:end])
