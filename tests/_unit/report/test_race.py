@@ -63,14 +63,15 @@ def test_a_failure_of_any_operation_is_counted_and_said_first(decomp, printed, k
     assert said in files["report.json"].split('"document"')[0]
 
 
-def test_failed_samples_enter_no_figure(decomp):
+def test_neither_failed_samples_nor_those_of_warm_up_enter_figures(decomp):
     race, documents = decomp
     whole = load(Store((race, documents)), "recorded")
     hit = next(d for d in documents if d.get("operation-type") == "coverage" and d["name"] == "service_time")
     slow = copy.deepcopy(hit)
     slow["value"] = slow["meta"]["wall_ms"] = slow["meta"]["took_ms"] = 1e6
+    warmup = copy.deepcopy(slow) | {"sample-type": "warmup"}
     slow["meta"]["success"] = False
-    found = load(Store((race, [*documents, slow])), "recorded")
+    found = load(Store((race, [*documents, slow, warmup])), "recorded")
     assert found.samples == whole.samples and found.failed == {hit["operation"]: 1}
 
 
@@ -173,6 +174,7 @@ def test_of_a_tag_the_finished_races_are_read_oldest_first(decomp):
 @pytest.mark.parametrize(
     "mode, verified", [(None, True), ("full", True), ("certificate", True), ("", True), ("none", False)]
 )
+@pytest.mark.filterwarnings("ignore:Connecting to")
 def test_a_store_is_verified_unless_that_is_switched_off(tmp_path, mode, verified):
     ini = tmp_path / "rally.ini"
     write_configuration(Named("https://store.example"), ini)

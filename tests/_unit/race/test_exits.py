@@ -1,0 +1,81 @@
+"""The exit codes of what stands behind make."""
+
+import contextlib
+import copy
+
+import pytest
+from stores import Store, recorded
+
+from _tools.race import __main__ as command
+from _tools.race import clusters, rally
+from _tools.race.variables import EXITS, VARIABLES, Exit
+from _tools.report import write
+
+
+@pytest.fixture
+def stored(monkeypatch, tmp_path):
+    """A store with a whole race, one that was not finished, one with a failed load, and one that left no samples."""
+    race, documents = recorded("query-decomp")
+    load = copy.deepcopy(next(d for d in documents if d.get("operation-type") == "bulk"))
+    load["meta"]["success"] = False
+    unfinished = {key: value for key, value in race.items() if key != "results"}
+    times = iter(range(10))
+
+    def named(name, race, documents):
+        return race | {"race-id": name, "race-timestamp": f"20260101T00000{next(times)}Z"}, documents
+
+    races = [
+        named("whole", race, documents),
+        named("again", race, documents),
+        named("failed", race, [*documents, load]),
+    ]
+    store = Store(*races, named("unfinished", unfinished, documents), named("nothing", unfinished, []))
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(write, "connect", lambda ini: store)
+    monkeypatch.setattr(clusters, "metrics_store", lambda launcher: contextlib.nullcontext())
+    monkeypatch.setattr(rally, "write_configuration", lambda store: None)
+    monkeypatch.setattr(rally, "WORK", tmp_path)
+    monkeypatch.setattr(command, "NOISE", tmp_path / "noise.json")
+
+
+@pytest.mark.parametrize(
+    "target, variables, code, said",
+    [
+        ("report", {"RACE": "whole"}, Exit.DONE, "\n# Race whole\n"),
+        ("report", {"RACE": "unfinished"}, Exit.INCOMPLETE, "\n# INCOMPLETE: Race unfinished\n\n- **The race was not"),
+        (
+            "report",
+            {"RACE": "failed"},
+            Exit.INCOMPLETE,
+            "\n# INCOMPLETE: Race failed\n\n- **Of index-append 1 failed.**",
+        ),
+        ("report", {"RACE": "nothing"}, Exit.INCOMPLETE, "[ERROR] race [nothing] is INCOMPLETE: it was not finished"),
+        ("report", {"RACE": "nowhere"}, Exit.REFUSED, "[ERROR] no race [nowhere] in the store"),
+        ("report", {"PORT": "odd"}, Exit.REFUSED, "[ERROR] PORT is [odd], allowed is"),
+        ("compare", {"RACES": "whole again"}, Exit.DONE, "\n# Comparison of whole, again\n"),
+        (
+            "compare",
+            {"RACES": "whole failed"},
+            Exit.INCOMPLETE,
+            "\n# INCOMPLETE: Comparison of whole, failed\n\n- race failed: Of index-append 1 failed.\n",
+        ),
+        (
+            "aa",
+            {"RACES": "whole again failed"},
+            Exit.INCOMPLETE,
+            "noise is measured on complete races; race failed: Of",
+        ),
+    ],
+)
+def test_how_it_ends(stored, monkeypatch, capsys, target, variables, code, said):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.argv", ["_tools.race", target])
+    assert command.main() == code
+    captured = capsys.readouterr()
+    assert said in (captured.err if said.startswith(("[", "noise")) else captured.out)
+
+
+def test_each_exit_code_is_explained():
+    assert set(EXITS) == set(Exit)
