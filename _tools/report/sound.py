@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from cluster_metrics.core.challenge import Challenge, Sample
@@ -43,11 +43,14 @@ def odd_key(document: Any, keys: Mapping[str, type]) -> str:
     return next((key for key, v, kind in found if not (is_number(v) if kind is float else isinstance(v, kind))), "")
 
 
-def odd_figure(sample: Sample, meta: Document) -> str:
-    """The first key of a sample's metadata that is missing or not what the record says; empty if there is none."""
+def odd_figure(sample: Sample, meta: Document, lacking: Collection[str]) -> str:
+    """The first key of a sample's metadata that is missing or not what the record says; empty if there is none.
+
+    :param lacking: keys that may be missing.
+    """
     for key in sample.keys:
         value = meta.get(key.name)
-        if value is None and key.optional:
+        if value is None and (key.optional or key.name in lacking):
             continue
         if key.name in UNITS:
             sound = isinstance(value, int)
@@ -62,10 +65,12 @@ class Sound:
     """Sorts documents out.
 
     :param left_out: how many were left out, by what is odd about them.
+    :param older: a sentence for each kind of samples whose keys are those of an older version of this track.
     """
 
     def __init__(self) -> None:
         self.left_out: Counter[str] = Counter()
+        self.older: list[str] = []
 
     def ordered(self, documents: Iterable[Document], keys: Mapping[str, type]) -> list[Document]:
         """Those that have these keys, in order of time."""
@@ -80,24 +85,32 @@ class Sound:
 
     def samples(self, record: Challenge, documents: Iterable[Document]) -> list[Document]:
         """The samples that count: those that succeeded, and of failed bulk requests what they did."""
-        found = []
+        by_kind: dict[str, list[Document]] = {}
         for document in documents:
             kind, meta = record.samples.get(document["operation-type"]), document["meta"]
             if not kind:
                 self.left_out["documents have no sound [operation-type]"] += 1
-                continue
-            if meta.get("success") is not True and not (kind.partly and "success-count" in meta):
-                continue
-            if key := odd_figure(kind, meta):
-                self.left_out[f"samples {kind.type} have no sound [{key}]"] += 1
-            elif kind.type == record.compared.sample and meta.get(record.compared.figures[0], 1) <= 0:
-                self.left_out[f"samples {kind.type} have no [{record.compared.figures[0]}] above 0"] += 1
+            elif meta.get("success") is True or kind.partly and "success-count" in meta:
+                by_kind.setdefault(kind.type, []).append(document)
+        found = [document for kind, of in by_kind.items() for document in self._of_kind(record, kind, of)]
+        return sorted(found, key=lambda d: d["@timestamp"])
+
+    def _of_kind(self, record: Challenge, name: str, documents: list[Document]) -> Iterator[Document]:
+        kind, judged = record.samples[name], record.compared.figures[0]
+        had = {key for document in documents for key in document["meta"]} | {*UNITS, judged}
+        if lacking := [key.name for key in kind.keys if not key.optional and key.name not in had]:
+            self.older.append(f"No sample {name} has [{listed(lacking)}]: an older version of this track wrote them.")
+        for document in documents:
+            meta = document["meta"]
+            if key := odd_figure(kind, meta, lacking):
+                self.left_out[f"samples {name} have no sound [{key}]"] += 1
+            elif name == record.compared.sample and meta.get(judged, 1) <= 0:
+                self.left_out[f"samples {name} have no [{judged}] above 0"] += 1
             else:
-                found.append(document | {"operation": escaped(document["operation"]), "meta": printable(meta)})
-        return found
+                yield document | {"operation": escaped(document["operation"]), "meta": printable(meta)}
 
     def sentences(self) -> list[str]:
-        return [f"{number:,} {what} and are left out." for what, number in self.left_out.items()]
+        return [*(f"{number:,} {what} and are left out." for what, number in self.left_out.items()), *self.older]
 
 
 def read_check(check: Document | None, faults: list[str]) -> Document:

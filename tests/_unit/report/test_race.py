@@ -103,6 +103,22 @@ def test_rounds_and_passes_that_are_missing_are_named(decomp, printed):
     assert any(p.startswith("Samples query-cell of ") and p.endswith(" and 6 more lack pass 1.") for p in problems)
 
 
+def test_a_sample_without_a_key_is_left_out_and_a_key_that_none_has_is_of_an_older_version(decomp):
+    race, documents = decomp
+    whole = load(Store((race, documents)), "recorded").samples
+    plan = [d["meta"] for d in documents if d.get("operation-type") == "coverage" and d["name"] == "service_time"]
+    del plan[0]["took_ms"]
+    plan[1]["took_ms"] = "12"
+    found = load(Store((race, documents)), "recorded")
+    assert "2 samples coverage have no sound [took_ms] and are left out." in found.problems
+    assert len(found.samples) == len(whole) - 2
+    for meta in plan:
+        meta.pop("took_ms", None)
+    found = load(Store((race, documents)), "recorded")
+    assert found.problems == ["No sample coverage has [took_ms]: an older version of this track wrote them."]
+    assert len(found.samples) == len(whole)
+
+
 def test_a_race_of_which_nothing_is_there_is_refused(decomp):
     race, documents = decomp
     with pytest.raises(
