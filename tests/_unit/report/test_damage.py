@@ -1,0 +1,107 @@
+"""Races whose documents were damaged in the store: a report that says what is missing, or one line."""
+
+import copy
+import json
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from stores import RECORDED, Store, recorded
+
+from _tools.report import write
+from _tools.report.race import ReportError
+
+ODD = st.sampled_from(
+    [None, "", "x", "12", "# x\n", -1, 0, 1e308, 2**70, True, [], {}, {"a": 1}, [None], "[]", "{}", "[{}]", '{"a":']
+)
+CHALLENGES = sorted(path.name.removesuffix(".json.gz") for path in RECORDED.iterdir())
+WHERE = st.floats(0, 1, exclude_max=True)
+HOW = st.sampled_from(
+    ["drop key", "set key", "drop document", "set document", "drop kind", "drop race key", "set race key"]
+)
+CHANGES = st.lists(st.tuples(HOW, WHERE, WHERE, ODD), min_size=1, max_size=4)
+SLOWLY = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
+
+
+def paths(value, at=()):
+    """Paths to all values within a document, those within JSON texts left to themselves."""
+    yield at
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from paths(inner, (*at, key))
+
+
+def damage(race, documents, how, where, which, odd):
+    """Changes a race in one way.
+
+    :param where: which document, as a part of all of them.
+    :param which: which of its values, likewise.
+    """
+    if "race" in how or not documents:
+        found = [key for key in race if key != "race-id"]
+        change(race, (found[int(which * len(found))],), how, odd)
+        return
+    one = documents[int(where * len(documents))]
+    if how == "drop kind":
+        documents[:] = [d for d in documents if d.get("operation-type") != one.get("operation-type")]
+    elif how == "drop document":
+        documents.remove(one)
+    elif how == "set document":
+        one["meta"] = odd
+    elif found := list(paths(one))[1:]:
+        change(one, found[int(which * len(found))], how, odd)
+
+
+def change(document, path, how, odd):
+    *to, last = path
+    for key in to:
+        document = document[key]
+    if how.startswith("drop"):
+        del document[last]
+    else:
+        document[last] = odd
+
+
+def reported(race, documents, folder):
+    """The report of a race, which names its problems first; None where one line refuses it."""
+    with mock.patch.object(write, "connect", lambda ini: Store((race, documents))):
+        try:
+            problems = write.write_report(Path("rally.ini"), "last", folder)
+        except ReportError as e:
+            assert str(e).isprintable() and len(str(e)) < 1000
+            return None
+    [report] = folder.glob("*/report.json")
+    text = report.with_name("report.md").read_text()
+    assert text.startswith("# INCOMPLETE: ") == bool(problems)
+    assert all(f"- **{problem}**" in text for problem in problems)
+    assert json.loads(report.read_text())["problems"] == problems
+    return problems
+
+
+@pytest.mark.parametrize("challenge", CHALLENGES)
+def test_a_race_as_recorded_is_complete_but_for_keys_that_came_later(challenge, tmp_path):
+    assert all("an older version of this track" in problem for problem in reported(*recorded(challenge), tmp_path))
+
+
+def held(challenge, folder, changes):
+    race, documents = copy.deepcopy(recorded(challenge))
+    for how, where, which, odd in changes:
+        damage(race, documents, how, where, which, odd)
+    reported(race, documents, folder)
+
+
+@pytest.mark.parametrize("challenge", CHALLENGES)
+@given(changes=CHANGES)
+@settings(max_examples=3, **SLOWLY)
+def test_a_damaged_race_is_reported_or_refused_in_one_line(challenge, tmp_path_factory, changes):
+    held(challenge, tmp_path_factory.mktemp("reports"), changes)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("challenge", CHALLENGES)
+@given(changes=CHANGES)
+@settings(max_examples=150, **SLOWLY)
+def test_many_damaged_races_are_reported_or_refused_in_one_line(challenge, tmp_path_factory, changes):
+    held(challenge, tmp_path_factory.mktemp("reports"), changes)
