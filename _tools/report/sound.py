@@ -158,7 +158,8 @@ def gaps(record: Challenge, parameters: Mapping[str, Any], samples: Iterable[Any
     for sample in samples:
         unit = next((unit for unit in UNITS if unit in sample.meta), "")
         if unit:
-            found.setdefault(sample.kind, {}).setdefault(sample.cell, set()).add(sample.meta[unit])
+            cell = str(sample.meta.get("cell", sample.cell))
+            found.setdefault(sample.kind, {}).setdefault(cell, set()).add(sample.meta[unit])
     for operation in record.operations:
         wanted = parameters.get(operation.rounds or "passes")
         for kind in operation.samples:

@@ -87,7 +87,7 @@ def test_a_race_as_recorded_is_complete_but_for_keys_that_came_later(challenge, 
 
 def held(challenge, folder, changes):
     race, documents = copy.deepcopy(recorded(challenge))
-    for how, where, which, odd in changes:
+    for how, where, which, odd in copy.deepcopy(changes):
         damage(race, documents, how, where, which, odd)
     reported(race, documents, folder)
 

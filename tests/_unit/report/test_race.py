@@ -3,6 +3,7 @@
 import copy
 
 import pytest
+from capacities import made
 from stores import Store, recorded
 
 from _tools.race.rally import Store as Named
@@ -10,6 +11,7 @@ from _tools.race.rally import write_configuration
 from _tools.report import race as reading
 from _tools.report import write
 from _tools.report.race import IncompleteError, ReportError, connect, load, load_all
+from _tools.report.sound import gaps
 
 
 @pytest.fixture
@@ -101,6 +103,14 @@ def test_rounds_and_passes_that_are_missing_are_named(decomp, printed):
     problems, *_ = printed(race, kept)
     assert "Samples coverage of D_td-serial lack round 2." in problems
     assert any(p.startswith("Samples query-cell of ") and p.endswith(" and 6 more lack pass 1.") for p in problems)
+
+
+def test_a_pass_that_a_cell_of_a_grid_lacks_is_named():
+    race = made("r", "capacity-query")
+    assert list(gaps(race.record, race.parameters, race.samples)) == []
+    of = [s for s in race.samples if s.kind == "capacity-query" and (s.meta["cell"], s.meta["pass"]) == ("1s-0r", 2)]
+    kept = [s for s in race.samples if s not in of]
+    assert list(gaps(race.record, race.parameters, kept)) == ["Samples capacity-query of 1s-0r lack pass 2."]
 
 
 def test_a_sample_without_a_key_is_left_out_and_a_key_that_none_has_is_of_an_older_version(decomp):
