@@ -103,7 +103,7 @@ VARIABLES = {
         Variable(
             "ES_VERSION",
             "8.17.2, or what the challenge needs",
-            "version of the embedded target; 8.14.3, 8.16.0, 8.17.2, 8.19.4, 9.0.8, 9.2.4 and 9.2.8 are pinned by "
+            "version of the embedded target; 8.14.3, 8.16.0, 8.17.2, 8.19.4, 9.0.8 and 9.2.4 are pinned by "
             "checksum, others are fetched as the registry has them and held against that first download from then on; "
             "8.16.0 and 8.19.4 have ES|QL",
             r"\d+\.\d+\.\d+",
