@@ -25,6 +25,7 @@ from .clusters import STORE, TARGET, running
 from .offline import prepare as prepare_offline
 from .rally import Store
 from .variables import RACE_ID, VARIABLES, Exit, RaceError, nearest, switched_on, variable
+from .watch import watch
 
 DEFAULT_CHALLENGE = "query-decomp"
 NOISE = rally.WORK / "noise.json"
@@ -105,7 +106,7 @@ def races_of(race_ids: list[str]) -> int:
             rally.check_no_other_rally()
             if len(race_ids) > 1:
                 print(f"race {race_id}, of {len(race_ids)} of one configuration", flush=True)
-            if code := rally.run(command(hosts, client_options, params, race_id)):
+            if code := rally.run(command(hosts, client_options, params, race_id), watch(launcher, hosts, race_id).wait):
                 print(
                     f"[ERROR] race {race_id} is INCOMPLETE; 'make report RACE={race_id}' shows what there is of it",
                     file=sys.stderr,

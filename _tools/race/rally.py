@@ -266,8 +266,11 @@ def check_track(challenge: str, track_params: str) -> None:
         raise RaceError(escaped(errors[0].removeprefix("[ERROR] Cannot info. ")))
 
 
-def run(command: list[str]) -> int:
-    """Runs Rally and returns its exit code; however this ends, none of Rally's processes stays behind."""
+def run(command: list[str], wait: Callable[[subprocess.Popen], int] = subprocess.Popen.wait) -> int:
+    """Runs Rally and returns its exit code; however this ends, none of Rally's processes stays behind.
+
+    :param wait: waits for it and returns its exit code; what it raises ends Rally.
+    """
     env = environment()
     piped = not sys.stdout.isatty()
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE if piped else None, text=True)
@@ -275,7 +278,7 @@ def run(command: list[str]) -> int:
     if piped:
         copier.start()
     try:
-        return process.wait()
+        return wait(process)
     finally:
         end_processes(lambda mark: mark == env[MARK])
         wait_for_rally_to_end()

@@ -1,0 +1,244 @@
+"""A race ends soon after what it needs is lost; processes, ports and an answering store are real."""
+
+import http.server
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+
+import elasticsearch
+import pytest
+
+from _tools.elasticsearch import processes
+from _tools.elasticsearch.nodes import Cluster, Launcher
+from _tools.race import rally as rally_module
+from _tools.race import watch as module
+from _tools.race.variables import VARIABLES, RaceError
+from _tools.race.watch import Watch, knock
+
+LOST = (
+    "^race r is INCOMPLETE: {}; no documents of samples were written; 'make report RACE=r' shows what there is of it$"
+)
+
+
+@contextmanager
+def python(code):
+    process = subprocess.Popen([sys.executable, "-c", code])
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def node():
+    with python("import time; time.sleep(60)") as process:
+        yield process
+
+
+@pytest.fixture
+def rally():
+    with python("import time; time.sleep(60)") as process:
+        yield process
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(module, "ASK_SECONDS", 0.2)
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 1)
+
+
+def cluster(process, name="metrics-store"):
+    return Cluster(name, "8.17.2", pids=[(process.pid, processes.started(process.pid))])
+
+
+class Store:
+    """An HTTP server that answers as it is told: with a status, or not at all."""
+
+    def __init__(self):
+        self.status, store = 200, self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                body = b'{"version":{"number":"8.17.2"}}'
+                if not store.status:
+                    time.sleep(1)
+                    return
+                self.send_response(store.status)
+                self.send_header("content-type", "application/json")
+                self.send_header("x-elastic-product", "Elasticsearch")
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *arguments):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def asked(self):
+        client = elasticsearch.Elasticsearch(f"http://127.0.0.1:{self.port}", request_timeout=0.2, max_retries=0)
+        return {"metrics store": client.info}
+
+
+@pytest.fixture
+def store():
+    store = Store()
+    yield store
+    store.server.shutdown()
+    store.server.server_close()
+
+
+def later(seconds, function, *arguments):
+    threading.Timer(seconds, function, arguments).start()
+
+
+def refused(watch, rally):
+    started = time.monotonic()
+    with pytest.raises(RaceError) as lost:
+        watch.wait(rally)
+    return str(lost.value), time.monotonic() - started
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_race_that_loses_nothing_ends_with_rallys_exit_code(tmp_path, node, store, code):
+    with python(f"import time; time.sleep(2); raise SystemExit({code})") as rally:
+        assert Watch("r", [cluster(node)], store.asked(), tmp_path / "log").wait(rally) == code
+
+
+def test_a_process_that_has_ended_ends_the_race_at_once(tmp_path, node, rally):
+    later(0.3, node.kill)
+    with pytest.raises(RaceError, match=LOST.format(f"the metrics-store is lost, its process {node.pid} has ended")):
+        Watch("r", [cluster(node)], {}, tmp_path / "log").wait(rally)
+    assert rally.poll() is None, "whoever runs Rally ends it"
+
+
+def test_one_of_several_nodes_is_named(tmp_path, node, rally):
+    with python("import time; time.sleep(60)") as second:
+        both = cluster(node, "target")
+        both.pids += cluster(second).pids
+        second.kill()
+        assert (
+            f"the target is lost, its process {second.pid} has ended"
+            in refused(Watch("r", [both], {}, tmp_path / "log"), rally)[0]
+        )
+
+
+def test_what_was_lost_is_named_where_rally_notices_first(tmp_path, node):
+    with python("raise SystemExit(64)") as rally:
+        rally.wait()
+        node.kill()
+        node.wait()
+        assert "the metrics-store is lost" in refused(Watch("r", [cluster(node)], {}, tmp_path / "log"), rally)[0]
+
+
+def test_a_race_that_was_over_is_none_that_was_lost(tmp_path, node):
+    with python("pass") as rally:
+        rally.wait()
+        node.kill()
+        node.wait()
+        assert Watch("r", [cluster(node)], {}, tmp_path / "log").wait(rally) == 0
+
+
+@pytest.mark.parametrize("status", [0, 429, 503])
+def test_a_store_that_does_not_answer_in_time_is_lost(tmp_path, store, rally, status):
+    later(0.5, setattr, store, "status", status)
+    line, seconds = refused(Watch("r", [], store.asked(), tmp_path / "log"), rally)
+    assert "the metrics store is lost, it has not answered for 1 s (" in line and "\n" not in line
+    assert 1.4 < seconds < 6
+
+
+def test_a_store_that_is_gone_is_lost(tmp_path, store, rally):
+    watch = Watch("r", [], store.asked(), tmp_path / "log")
+    store.server.shutdown()
+    store.server.server_close()
+    line, _ = refused(watch, rally)
+    assert "the metrics store is lost" in line and "Connection refused" in line
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_store_that_answers_no_is_not_lost(tmp_path, store, status):
+    store.status = status
+    with python("import time; time.sleep(2.5)") as rally:
+        assert Watch("r", [], store.asked(), tmp_path / "log").wait(rally) == 0
+
+
+def test_a_store_that_answers_again_is_not_lost(tmp_path, store):
+    for seconds, status in ((0.2, 503), (0.8, 200), (1.4, 503), (2, 200)):
+        later(seconds, setattr, store, "status", status)
+    with python("import time; time.sleep(3)") as rally:
+        assert Watch("r", [], store.asked(), tmp_path / "log").wait(rally) == 0
+
+
+def test_a_target_is_lost_where_none_of_its_hosts_takes_a_connection(store):
+    here, closed = {"host": "127.0.0.1", "port": store.port}, {"host": "127.0.0.1", "port": 1}
+    knock([here, closed])
+    knock([closed, here])
+    with pytest.raises(OSError):
+        knock([closed, closed])
+
+
+def test_what_rally_wrote_of_this_race_is_counted(tmp_path, node, rally):
+    log = tmp_path / "log"
+
+    def line(number, ago):
+        at = datetime.now(timezone.utc) - timedelta(seconds=ago)
+        text = f"esrally.metrics INFO Successfully added {number} metrics documents for race"
+        return f"{at:%Y-%m-%d %H:%M:%S},123 ActorAddr-(T|:1)/PID:1 {text}\n"
+
+    log.write_text(line(5000, 90))
+    watch = Watch("r", [cluster(node)], {}, log)
+    with open(log, "a") as out:
+        out.write(line(1200, 40) + "another line\n" + line(34, 10))
+    node.kill()
+    assert "; 1,234 documents of samples were written, what came in the last 10 s was not; " in refused(watch, rally)[0]
+
+
+@pytest.fixture
+def launcher(tmp_path, node, monkeypatch):
+    """One that finds a target and a metrics store up."""
+    monkeypatch.setattr(rally_module, "INI", tmp_path / "rally.ini")
+    for name in (*VARIABLES, "CHALLENGE"):
+        monkeypatch.delenv(name, raising=False)
+    launcher = Launcher(tmp_path, tmp_path)
+    for name in ("target", "metrics-store", "sketch-server"):
+        found = cluster(node, name)
+        found.pids = []
+        launcher.keep(found, node)
+    return launcher
+
+
+@pytest.mark.parametrize(
+    "named, watched, asked",
+    [
+        ({}, ["target", "metrics-store"], ["metrics store"]),
+        ({"CHALLENGE": "sketch-floor"}, ["target", "metrics-store", "sketch-server"], ["metrics store"]),
+        ({"HOSTS": "127.0.0.1:{port}"}, ["metrics-store"], ["metrics store", "target [127.0.0.1:{port}]"]),
+        ({"STORE": "http://127.0.0.1:{port}"}, ["target"], ["metrics store"]),
+    ],
+)
+def test_what_a_race_needs_is_watched_and_nothing_else(launcher, store, monkeypatch, named, watched, asked):
+    for name, value in named.items():
+        monkeypatch.setenv(name, value.format(port=store.port))
+    rally_module.write_configuration(rally_module.Store(f"http://127.0.0.1:{store.port}"), rally_module.INI)
+    found = module.watch(launcher, f"127.0.0.1:{store.port}", "r")
+    assert [cluster.name for cluster in found.embedded] == watched
+    assert list(found.asked) == [name.format(port=store.port) for name in asked]
+    for ask in found.asked.values():
+        ask()
+    store.server.shutdown()
+    store.server.server_close()
+    with pytest.raises((OSError, elasticsearch.TransportError)):
+        list(found.asked.values())[-1]()
+
+
+def test_rally_is_ended_when_what_it_needs_is_lost(tmp_path, node):
+    code = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    later(2, node.kill)
+    with pytest.raises(RaceError, match="the metrics-store is lost"):
+        rally_module.run([sys.executable, "-c", code], Watch("r", [cluster(node)], {}, tmp_path / "log").wait)
+    assert processes.started(int((tmp_path / "pid").read_text())) is None
