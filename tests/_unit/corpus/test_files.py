@@ -16,6 +16,7 @@ from fakes import track_of
 
 from cluster_metrics.capacity.words import Words
 from cluster_metrics.core.challenge import corpora
+from cluster_metrics.corpus import loglines
 from cluster_metrics.corpus.encoded import encoded_file, generate_bodies
 from cluster_metrics.corpus.files import CorpusError, answers_file, load_answers, locked, problems, seal_of
 from cluster_metrics.corpus.metrics import Metrics
@@ -34,6 +35,23 @@ def flip_a_digit(path):
     text = path.read_text()
     at = re.search(r'"count": (\d)', text).start(1)
     path.write_text(f"{text[:at]}{(int(text[at]) + 1) % 10}{text[at + 1 :]}")
+
+
+@pytest.mark.parametrize("kind", corpora().values(), ids=lambda kind: kind.name)
+def test_the_readme_shows_the_first_document_of_each_corpus(kind):
+    section = (ROOT / "corpora" / "README.md").read_text().split(f"\n## {kind.name}\n")[1].split("\n## ")[0]
+    shown = re.search(r'\{".*\}', section)[0]
+    first = bytes(next(iter(kind().made(0)[0]))).split(b"\n", 1)[0].decode()
+    assert re.fullmatch(".*".join(map(re.escape, shown.split("…"))), first)
+
+
+def test_the_readme_counts_what_the_web_log_is_drawn_from():
+    clients, *others = [len(set(table)) for table in loglines._tables(42)]
+    section = (ROOT / "corpora" / "README.md").read_text().split("\n## weblogs\n")[1].split("\n## ")[0]
+    requests, endings, statuses, referrers, browsers = others
+    assert round(clients, -2) == 1500 and "about 1,500 clients" in section
+    assert f"{requests} methods and paths by 65,536 ids and {endings} endings, {statuses} statuses" in section
+    assert f"{referrers} referrers and {browsers} browsers" in section
 
 
 DAMAGES = {
