@@ -4,6 +4,8 @@ import gzip
 import json
 from pathlib import Path
 
+from cluster_metrics.core.challenge import SCHEMA
+
 RECORDED = Path(__file__).with_name("recorded")
 
 
@@ -12,6 +14,18 @@ def recorded(challenge):
     what Rally adds of the target, and without warm-up."""
     found = json.loads(gzip.decompress((RECORDED / f"{challenge}.json.gz").read_bytes()))
     return found["race"], found["documents"]
+
+
+def documents_of(race):
+    """The document and the samples that a race which was made up would have left."""
+    check = {"success": True, "schema": SCHEMA, "local": race.local}
+    check |= {"parameters": json.dumps(race.parameters), "target": json.dumps(race.target)}
+    samples = [("check-target", 0, "check-target", 1.0, check)]
+    samples += [(s.kind, s.at, s.cell, s.value, s.meta | {"success": True}) for s in race.samples]
+    keys = ("operation-type", "@timestamp", "operation", "value", "meta")
+    common = {"name": "service_time", "sample-type": "normal"}
+    document = {"race-timestamp": "20260101T000000Z"} | race.document
+    return document, [common | dict(zip(keys, sample)) for sample in samples]
 
 
 class Store:
