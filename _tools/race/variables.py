@@ -183,6 +183,13 @@ VARIABLES = {
             rf"({RACE_NAME})(\s+({RACE_NAME}))*",
             f"{NAME_WORDS}; several with blanks between",
         ),
+        Variable(
+            "DELTA",
+            "3",
+            "of `race`, `report`, `compare` and `noise`: change up to which two sides are called equivalent",
+            r"[1-9]\d?(\.\d+)?|0\.\d+",
+            "a percentage such as 3 or 0.5",
+        ),
         Variable("SKETCH", "0", "of `up`: 1 starts the sketch server as well", *SWITCH),
         Variable("TARGET_DOCS", "0", "of `plan`: documents indexed per second", NUMBER, "a number of 0 or more"),
         Variable("TARGET_QPS", "0", "of `plan`: searches per second", NUMBER, "a number of 0 or more"),

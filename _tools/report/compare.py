@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,18 +20,17 @@ from .stats import (
     ENOUGH_RACES,
     THRESHOLD,
     Estimate,
-    Verdict,
     cv,
     geometric_mean_ratio,
     log_level,
     median,
     race_ratio,
     ratio,
-    verdict,
     widened,
 )
 from .table import Column, Table, Words, share
 from .text import interval, number, percent, setting
+from .verdicts import Judged, gate_of, judge
 
 LAYOUT = ("documents", "segments")
 VERSIONS = ("Elasticsearch", "JVM", "Rally", "track", "track revision")
@@ -38,6 +38,8 @@ MACHINE = ("load driver", "nodes", "cores", "heap MB")
 COLUMNS = ("cell", "figure", "side", "race", "n", "median", "low", "high", "cv", "ratio", "ratio_low", "ratio_high")
 """Columns of ``compare.csv`` before the verdict: a row per cell, figure and race. The ratio is that of its side to the
 first side, with the interval that the verdict went by; only the judged figure has one."""
+TOGETHER = "geometric mean"
+"""The row of all cells together."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +121,16 @@ class Comparison:
         overall = self.floor.of(self.shared) if self.floor else None
         return estimate if overall is None else widened(estimate, overall)
 
-    def verdict(self, other: Side, estimate: Estimate) -> Verdict:
-        return verdict(estimate, enough=ENOUGH_RACES if self.replicated(other) else self.compared.enough)
+    @cached_property
+    def judged_cells(self) -> dict[str, dict[str, Judged]]:
+        """What is said of each cell by name of the side; all cells of all sides are judged together. That of all cells
+        together is judged beside them."""
+        others = self.sides[1:]
+        gates = [gate_of(self.compared, ENOUGH_RACES if self.replicated(side) else 0) for side in others]
+        said = judge([self.ratio(s, cell) for cell in self.shared for s in others], gates * len(self.shared))
+        said += judge([self.mean_ratio(side) for side in others], gates)
+        found = iter(said)
+        return {cell: {side.name: next(found) for side in others} for cell in [*self.shared, TOGETHER]}
 
 
 def comparison(named: dict[str, list[Race]], floor: Floor | None) -> Comparison:
@@ -175,15 +185,17 @@ def sheet(found: Comparison) -> Table:
             for side in found.sides:
                 judged: dict[str, Any] = {}
                 if key == found.judged and side is not found.sides[0]:
-                    of = found.ratio(side, cell)
+                    said = found.judged_cells[cell][side.name]
+                    of = said.estimate
                     judged = {"ratio": of.value, "ratio_low": known(of.low), "ratio_high": known(of.high)}
-                    judged["verdict"] = found.verdict(side, of).value
+                    judged |= {"found": known(said.found), "verdict": said.verdict.value}
                 for race, cells in zip(side.races, side.cells):
                     if len(samples := cells.known(key, cell)):
                         one = median(samples)
-                        figures = (cell, key, side.name, race.id, one.n, one.value, one.low, one.high, known(one.cv))
+                        bounds = known(one.low), known(one.high), known(one.cv)
+                        figures = (cell, key, side.name, race.id, one.n, one.value, *bounds)
                         rows.append(dict(zip(COLUMNS, figures)) | judged)
-    return Table("compare.csv", [Column(key, key) for key in (*COLUMNS, "verdict")], rows)
+    return Table("compare.csv", [Column(key, key) for key in (*COLUMNS, "found", "verdict")], rows)
 
 
 def known(value: float) -> float | str:
@@ -332,22 +344,20 @@ def _against_first(found: Comparison) -> list[str | Table]:
     bare = not all(map(found.replicated, others))
     widths = {cell: floor.cells[cell] for cell in found.shared if cell in floor.cells} if floor else {}
     if floor and (overall := floor.of(found.shared)) is not None:
-        widths["geometric mean"] = overall
+        widths[TOGETHER] = overall
 
-    def row(name: str, estimates: list[Estimate]) -> dict[str, Any]:
-        width = {"floor": math.expm1(widths[name])} if name in widths else {}
-        judged = {_key(side): _judged(found, side, e) for side, e in zip(others, estimates)}
-        return {"cell": name} | width | judged
-
-    rows = [row(cell, [found.ratio(side, cell) for side in others]) for cell in found.shared]
-    rows.append(row("geometric mean", [found.mean_ratio(side) for side in others]))
-    columns: list[Column] = [Words("cell", "cell"), *([share("floor", "noise floor")] if bare else [])]
-    columns += [Words(_key(side), side.title) for side in others]
+    columns: list[Column] = [Words("cell", "cell"), *([share("floor", "noise threshold")] if bare else [])]
+    for side in others:
+        columns += [Words(_key(side), side.title), share(f"{_key(side)} found", "change found in 80 %")]
+    rows = []
+    for cell, said in found.judged_cells.items():
+        row: dict[str, Any] = {"cell": cell} | ({"floor": math.expm1(widths[cell])} if cell in widths else {})
+        for side in others:
+            of = said[side.name]
+            shown = f"{of.estimate.value:.3f} {interval(of.estimate, lambda x: f'{x:.3f}')} {of.text}"
+            row |= {_key(side): shown, f"{_key(side)} found": of.found}
+        rows.append(row)
     return [_method(found, bare), Table("ratios", columns, rows)]
-
-
-def _judged(found: Comparison, side: Side, estimate: Estimate) -> str:
-    return f"{estimate.value:.3f} {interval(estimate, lambda x: f'{x:.3f}')} {found.verdict(side, estimate).value}"
 
 
 def _judged_figure(found: Comparison) -> str:
@@ -356,8 +366,8 @@ def _judged_figure(found: Comparison) -> str:
 
 
 def _figure(found: Comparison) -> Figure:
-    ratios = {cell: {side.title: found.ratio(side, cell) for side in found.sides[1:]} for cell in found.shared}
-    ratios["geometric mean"] = {side.title: found.mean_ratio(side) for side in found.sides[1:]}
+    others = found.sides[1:]
+    ratios = {cell: {side.title: of[side.name].estimate for side in others} for cell, of in found.judged_cells.items()}
     caption = (
         f"Ratio to {found.sides[0].title} of the {_judged_figure(found)}, with its 95 % interval; below 1 is less."
     )
@@ -381,10 +391,13 @@ def _method(found: Comparison, bare: bool) -> str:
             "With several races on a side the race is what is replicated: geometric means of the races' medians, the "
             "interval by Student's t from how much races of a side differ, supposed to be the same on all sides. "
         )
-    alarms = "in about one case in 20 or fewer"
-    if bare and not floor:
-        alarms = "more often than in one case in 20, since no noise floor is known"
-    return (
-        f"{text}A cell improved or regressed when both bounds lie beyond {percent(THRESHOLD)}. A cell of equal races "
-        f"is called different {alarms}; with {ratios} ratios here, mistrust a lone one."
+    gate = gate_of(found.compared)
+    text += (
+        f"A cell improved or regressed when both bounds lie beyond {percent(THRESHOLD)}, allowing for all {ratios} "
+        f"ratios of the table (Holm); it is equivalent when its 90 % interval lies within {percent(gate.delta)} "
+        "(`DELTA`); otherwise nothing is shown, and the change could be what is said. Beside it the change that would "
+        "have been found in 80 % of cases."
     )
+    if bare and not floor:
+        text += " Differences are found too often here, since no noise threshold is known."
+    return text

@@ -61,7 +61,7 @@ def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str, marked: f
     height = tops[-1] + LINE
     left = max(size(name)[0] for name in estimates) + 12
     box = Box(left, legend_columns(series, left)[1] + 8, NARROW - left - 12, height)
-    values = [x for of in estimates.values() for e in of.values() for x in (e.low, e.high)]
+    values = [x for of in estimates.values() for e in of.values() for x in e.span]
 
     def paint(canvas: Canvas) -> None:
         ax = axes(canvas, box)
@@ -72,11 +72,11 @@ def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str, marked: f
         for (name, one), top in zip(lines, tops):
             found, (colour, mark) = estimates[name][one], look(series.index(one))
             y = top + LINE / 2
-            ax.plot([found.low, found.high], [y, y], color=colour, linewidth=3, solid_capstyle="butt")
+            ax.plot(found.span, [y, y], color=colour, linewidth=3, solid_capstyle="butt")
             ax.plot(found.value, y, mark, color=colour, markersize=7)
             ax.annotate(
                 number(found.value),
-                (max(found.high, found.value), y),
+                (max(*found.span, found.value), y),
                 (9, 0),
                 textcoords="offset points",
                 va="center_baseline",
@@ -152,7 +152,7 @@ def waterfall(bars: Sequence[Fall], label: str) -> str:
 
     def paint(canvas: Canvas) -> None:
         ax = axes(canvas, box)
-        ends = [x for bar in bars for x in (bar.before or 0, bar.now.high)]
+        ends = [x for bar in bars for x in (bar.before or 0, bar.now.span[1])]
         ax.set_xlim(0, max(ends) * 1.3)
         ax.set_ylim(height, 0)
         ax.set_xlabel(label)
@@ -162,9 +162,11 @@ def waterfall(bars: Sequence[Fall], label: str) -> str:
             left, right = sorted((bar.before or 0, value))
             colour = PALETTE[2] if bar.before is None else PALETTE[0] if value <= bar.before else PALETTE[1]
             ax.barh(y, right - left, 0.55 * LINE, left, color=colour)
-            ax.plot([bar.now.low, bar.now.high], [y, y], color=INK, linewidth=2, solid_capstyle="butt")
+            ax.plot(bar.now.span, [y, y], color=INK, linewidth=2, solid_capstyle="butt")
             text = number(value) + ("" if bar.before is None or value <= bar.before else " ↑")
-            ax.annotate(text, (max(right, bar.now.high), y), (6, 0), textcoords="offset points", va="center_baseline")
+            ax.annotate(
+                text, (max(right, bar.now.span[1]), y), (6, 0), textcoords="offset points", va="center_baseline"
+            )
         ax.set_yticks([(i + 0.5) * LINE for i in range(len(bars))], [bar.name for bar in bars])
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
@@ -188,9 +190,9 @@ def lines(curves: Mapping[str, Sequence[tuple[float, Estimate]]], across: str, u
             points = sorted(points, key=lambda point: point[0])
             ax.plot(*zip(*((x, e.value) for x, e in points)), mark + "-", color=colour, markersize=5, linewidth=1)
             for x, e in points:
-                ax.plot([x, x], [e.low, e.high], color=colour, linewidth=2.5, alpha=0.5)
+                ax.plot([x, x], e.span, color=colour, linewidth=2.5, alpha=0.5)
         xs = [x for points in curves.values() for x, _ in points]
-        upright_axis(ax, [y for points in curves.values() for _, e in points for y in (e.low, e.high)])
+        upright_axis(ax, [y for points in curves.values() for _, e in points for y in e.span])
         if scale(ax, "x", xs):
             ax.set_xlim(min(xs) / 1.3, max(xs) * 1.3)
         ax.grid(axis="x")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .stats import Estimate
-from .text import number, percent
+from .text import interval, number, percent
 
 Form = Callable[[Any], str]
 
@@ -37,8 +37,7 @@ class Column:
     def shown(self, value: Any) -> str:
         """A value in words: an estimate with its interval, a lack of one as a dash."""
         if isinstance(value, Estimate):
-            bounds = self.bounds or self.form
-            return f"{self.form(value.value)} [{bounds(value.low)}, {bounds(value.high)}]"
+            return f"{self.form(value.value)} {interval(value, self.bounds or self.form)}"
         if value is None:
             return "–"
         if isinstance(value, bool):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any
 
-from .stats import Estimate
+from .stats import LEAST, Estimate
 
 ROUNDING = 2e-7
 """Greatest relative error that 32-bit floats alone make."""
@@ -29,6 +29,9 @@ def error_text(error: float) -> str:
 
 
 def interval(estimate: Estimate, form: Callable[[float], str] = number) -> str:
+    """The bounds in brackets; without an interval, how few samples there are."""
+    if not estimate.known and estimate.n < LEAST:
+        return f"(n = {estimate.n})"
     return f"[{form(estimate.low)}, {form(estimate.high)}]"
 
 

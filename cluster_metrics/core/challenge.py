@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from .parameters import Parameter
 
@@ -89,7 +89,9 @@ class Compared:
     :param base: the configuration that the others of a race are held against.
     :param parameter: track parameter that says how many units there are.
     :param unit: of replication; the samples' key for its number.
-    :param enough: units that a verdict takes.
+    :param enough: units that a verdict takes: without them nothing is recommended.
+    :param least: units below which no interval is given: that of a median has no bounds there, the range itself holds
+        it in less than 95 % of cases.
     :param derived: figures that no sample has as such; the report makes them.
     """
 
@@ -100,6 +102,7 @@ class Compared:
     unit: str = "round"
     enough: int = 20
     derived: tuple[Key, ...] = ()
+    least: ClassVar[int] = 6
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from _tools.report.stats import Estimate
 from _tools.report.table import Column, Table, Words
 from _tools.report.text import number, percent
-from cluster_metrics.capacity.challenge import INDEX, QUERY
+from cluster_metrics.capacity.challenge import COMPARED, INDEX, QUERY
 
 from .cells import Cell, compared
 
@@ -70,9 +70,9 @@ CLAIMS = {
 
 
 def holds(found: Estimate, claim: Claim) -> str:
-    """Yes or no if the whole interval says so; it takes two passes or more."""
-    if found.n < 2:
-        return "one pass is too few"
+    """Yes or no if the whole interval says so, and there are passes enough."""
+    if found.n < COMPARED.enough:
+        return f"too few passes, it takes {COMPARED.enough}"
     if found.low >= claim.low and found.high <= claim.high:
         return "yes"
     return "no" if found.high < claim.low or found.low > claim.high else "undecided"

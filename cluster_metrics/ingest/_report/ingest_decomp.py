@@ -4,9 +4,10 @@ from _tools.report import plots, runs, stability, timelines
 from _tools.report.cells import Cells
 from _tools.report.race import Race
 from _tools.report.section import Figure, Section
-from _tools.report.stats import Estimate, Verdict, verdict
+from _tools.report.stats import Estimate, Verdict
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number, percent
+from _tools.report.verdicts import Judged, gate_of, judge
 from cluster_metrics.ingest.cell import SAMPLE
 from cluster_metrics.ingest.steps import NAIVE, NATIVE, SLICES, STEPS, Step
 
@@ -43,9 +44,6 @@ class Clients(Cells):
         """Wall time of ``base`` over that of the cell, formed within each round."""
         return self.ratio("wall_ms", cell, base)
 
-    def judged(self, base: str, cell: str) -> Verdict:
-        return verdict(self.ratio("wall_ms", base, cell))
-
 
 def taken(race: Race, cells: Clients) -> list[tuple[Step, str]]:
     """The steps that the race has, each with the cell that it is held against."""
@@ -55,6 +53,12 @@ def taken(race: Race, cells: Clients) -> list[tuple[Step, str]]:
             cumulative = race.parameters.get("design") != "one-at-a-time"
             found.append((step, found[-1][0].name if found and cumulative else NAIVE))
     return found
+
+
+def judged(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> dict[str, Judged]:
+    """What is said of each step, all of them together."""
+    ratios = [cells.ratio("wall_ms", base, step.name) for step, base in steps]
+    return dict(zip((step.name for step, _ in steps), judge(ratios, gate_of(race.record.compared))))
 
 
 def best(race: Race, cells: Clients) -> str:
@@ -69,7 +73,7 @@ def sections(race: Race) -> list[Section]:
         return []
     steps = taken(race, cells)
     names = [NAIVE, *(s.name for s, _ in steps), *(c for c in (SLICES, NATIVE) if cells.has(c))]
-    parts = [Section("What to do", [_advice(cells, steps)])]
+    parts = [Section("What to do", [_advice(race, cells, steps)])]
     if steps:
         parts.append(Section("What each change buys", [*_changes(race, cells, steps), _waterfall(cells, steps)]))
     return [
@@ -87,10 +91,11 @@ def _rounds_figure(race: Race, cells: Clients) -> Figure:
     return Figure(timelines.timeline(traces, spans, "wall ms per cell"), runs.ROUNDS_CAPTION)
 
 
-def _advice(cells: Clients, steps: list[tuple[Step, str]]) -> str:
-    judged = {step.name: cells.judged(base, step.name) for step, base in steps}
+def _advice(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> str:
+    found = judged(race, cells, steps)
+    said = {name: of.verdict for name, of in found.items()}
     lines = []
-    if gains := [(s, b) for s, b in steps if judged[s.name] == Verdict.IMPROVED]:
+    if gains := [(s, b) for s, b in steps if said[s.name] == Verdict.IMPROVED]:
         gains.sort(key=lambda g: -cells.saved(g[1], g[0].name).value)
         texts = []
         for step, base in gains:
@@ -98,11 +103,13 @@ def _advice(cells: Clients, steps: list[tuple[Step, str]]) -> str:
             gain = f"saves {number(saved.value)} s {interval(saved)}"
             texts.append(f"**{step.name}** ({step.text}: {gain}; price: {step.price})")
         lines.append("Take, the largest gain per million rows first: " + "; ".join(texts) + ".")
-    if losses := [s.name for s, _ in steps if judged[s.name] == Verdict.REGRESSED]:
+    if losses := [name for name, verdict in said.items() if verdict is Verdict.REGRESSED]:
         lines.append(f"Slower here: {', '.join(losses)}.")
-    if same := [s.name for s, _ in steps if judged[s.name] == Verdict.NO_DIFFERENCE]:
-        lines.append(f"No difference beyond the noise: {', '.join(same)}.")
-    if unknown := [s.name for s, _ in steps if judged[s.name] == Verdict.NOT_ENOUGH]:
+    if same := [
+        f"{name}: {found[name].text}" for name in said if said[name] in (Verdict.EQUIVALENT, Verdict.NOT_SHOWN)
+    ]:
+        lines.append(f"As changes of wall time, {'; '.join(same)}.")
+    if unknown := [name for name, verdict in said.items() if verdict is Verdict.NOT_ENOUGH]:
         lines.append(f"Too few rounds to judge: {', '.join(unknown)}.")
     left_out = [s.name for s in STEPS if not cells.has(s.name)]
     if "orjson" in left_out:
@@ -119,6 +126,7 @@ def _against(race: Race) -> str:
 
 
 def _changes(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> list[str | Table]:
+    found = judged(race, cells, steps)
     rows = [
         {
             "step": step.name,
@@ -126,12 +134,14 @@ def _changes(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> list[
             "share": cells.share_saved(base, step.name),
             "reference": _expected(step),
             "speedup": cells.times_as_fast(base, step.name),
-            "verdict": cells.judged(base, step.name).value,
+            "verdict": found[step.name].text,
+            "found": found[step.name].found,
         }
         for step, base in steps
     ]
     columns = [Words("step", "step"), Column("saved_s", "saves", "s"), share("share", "of naive")]
     columns += [Words("reference", "seed expected"), Column("speedup", "times as fast"), Words("verdict", "verdict")]
+    columns.append(share("found", "change found in 80 %"))
     text = (
         f"{_against(race)}, per million rows, formed within each round; medians over rounds. The seed expected its "
         f"savings of an ingest of {REFERENCE_WALL_S} s: as shares the two can be held together. Rows are decoded, and "

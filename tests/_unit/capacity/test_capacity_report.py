@@ -47,20 +47,20 @@ def test_throughput_is_that_of_the_costs_and_pass_0_counts_for_nothing(challenge
 def test_claims_of_the_articles_are_judged_by_the_interval():
     claim = "2 shards with 1 replica on three nodes stay below three nodes"
     even = {f"{s}s-{r}r": 1.0 for s in (1, 2, 3) for r in (0, 1, 2)}
-    race = made("r", "capacity-query", shape=even)
+    race = made("r", "capacity-query", 6, shape=even)
     alone, all_three = (COSTS.seconds(model.spread(3, s, r), s, DOCUMENTS) for s, r in ((1, 2), (3, 0)))
     assert all_three / alone > 1.2
     assert holds(race, "fully replicated, one shard reaches three nodes") == "no"
-    assert holds(made("r", "capacity-query", shape=even | {"2s-1r": 0.3}), claim) == "yes"
-    assert holds(made("r", "capacity-query", shape=even | {"2s-1r": 3.0}), claim) == "no"
-    single = made("r", "capacity-query", passes=1)
-    assert holds(single, claim) == "one pass is too few"
+    assert holds(made("r", "capacity-query", 6, shape=even | {"2s-1r": 0.3}), claim) == "yes"
+    assert holds(made("r", "capacity-query", 6, shape=even | {"2s-1r": 3.0}), claim) == "no"
+    few = made("r", "capacity-query", 5, shape=even | {"2s-1r": 0.3})
+    assert holds(few, claim) == "too few passes, it takes 6"
 
 
 def test_full_replication_at_40_percent_holds_where_it_is_so():
     base = INDEX_COSTS.seconds(model.spread(3, 3, 0))
     factor = 0.4 * INDEX_COSTS.seconds(model.spread(3, 3, 2)) / base
-    race = made("r", "capacity-indexing", shape={"3s-2r": factor})
+    race = made("r", "capacity-indexing", 6, shape={"3s-2r": factor})
     assert holds(race, "full replication of 3 shards leaves 40 %") == "yes"
 
 

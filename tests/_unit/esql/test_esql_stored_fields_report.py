@@ -71,7 +71,7 @@ def test_the_best_setting_is_the_break_even_point_with_its_interval():
 )
 def test_the_last_crossing_counts(logs, place):
     at = np.log([0.5, 1.0, 4.0]) if place == 2.0 else np.log([0.25, 1.0, 1.0 * 1.25**4])
-    found = crossing(at, np.repeat(np.array(logs, float)[:, None], 5, axis=1))
+    found = crossing(at, np.repeat(np.array(logs, float)[:, None], 6, axis=1))
     assert found.value == found.low == found.high == pytest.approx(place)
 
 

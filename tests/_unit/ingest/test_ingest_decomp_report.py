@@ -49,7 +49,9 @@ def test_advice_tells_gains_losses_and_what_makes_no_difference():
     gains, others = text.split("Slower here: ")
     assert gains.index("**orjson**") < gains.index("**clients-2**") < gains.index("**translog-async**")
     assert others.startswith("clients-8.")
-    assert "beyond the noise: constant-action, clients-4, refresh-off." in others
+    same = others.split("wall time, ")[1]
+    assert [part.split(":")[0] for part in same.split("; ")] == ["constant-action", "clients-4", "refresh-off"]
+    assert same.count("equivalent within 3.0 %") + same.count("not shown (could be −") == 3
 
 
 def test_steps_without_samples_are_named():

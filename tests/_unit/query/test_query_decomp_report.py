@@ -5,18 +5,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from _tools.report.race import Race, Sample
-from _tools.report.stats import median
+from _tools.report.stats import median, widening
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import number, percent
 from cluster_metrics.query._report.query_decomp import sections
 
-samples = st.lists(st.floats(0.1, 1e6), min_size=1, max_size=40).map(np.array)
+samples = st.lists(st.floats(0.1, 1e6), min_size=15, max_size=40).map(np.array)
 
 
 @given(samples)
 def test_interval_holds_the_median_and_lies_within_the_samples(values):
     estimate = median(values)
-    assert values.min() <= estimate.low <= estimate.value <= estimate.high <= values.max()
+    assert estimate.low <= estimate.value <= estimate.high
+    resembling = widening(values) > 1  # which widens an interval beyond what was seen
+    assert resembling or values.min() <= estimate.low and estimate.high <= values.max()
     assert estimate == median(values) or np.isnan(estimate.cv)
 
 
@@ -55,8 +57,8 @@ def test_table_puts_numbers_to_the_right_and_words_to_the_left():
     columns = [Words("a", "a"), Words("b", "b"), Column("c", "c", "ms"), share("d", "d"), Column("e", "e")]
     row = {"a": "x", "b": "3 sums", "c": 1.5, "d": median(np.array([0.5])), "e": False}
     lines = Table("t", columns, [row]).markdown().splitlines()
-    assert lines[1] == "|:--|:-------|-----:|------------------------:|---:|"
-    assert lines[2] == "| x | 3 sums | 1.50 | 50.0 % [50.0 %, 50.0 %] | no |"
+    assert lines[1] == "|:--|:-------|-----:|---------------:|---:|"
+    assert lines[2] == "| x | 3 sums | 1.50 | 50.0 % (n = 1) | no |"
 
 
 def race(costs, rounds=10, drift=0.0):

@@ -51,7 +51,7 @@ def test_the_record_keeps_values_and_units_and_is_json():
     assert json.loads(json.dumps(record, allow_nan=False)) == record
     assert record["key"] == "times"
     assert record["columns"][1] == {"key": "took", "label": "took", "unit": "ms"}
-    took = {"n": 20, "value": 20.83, "low": 19.44, "high": 23.71, "cv": 0.05}
+    took = {"n": 20, "value": 20.83, "low": 19.44, "high": 23.71, "cv": 0.05, "freedom": None}
     assert record["rows"] == [
         {"cell": "A", "took": took, "part": 0.25, "gain": 1.5, "docs": 12345, "ok": True},
         {"cell": "long name", "took": None, "part": None, "gain": None, "docs": 0, "ok": False},
@@ -61,7 +61,7 @@ def test_the_record_keeps_values_and_units_and_is_json():
 def test_a_record_has_no_number_that_json_lacks():
     endless = Table("t", [Column("a", "a"), Column("b", "b")], [{"a": Estimate(1, 2.0, 1.0, math.inf, NAN), "b": NAN}])
     (row,) = endless.record()["rows"]
-    assert row == {"a": {"n": 1, "value": 2.0, "low": 1.0, "high": None, "cv": None}, "b": None}
+    assert row == {"a": {"n": 1, "value": 2.0, "low": 1.0, "high": None, "cv": None, "freedom": None}, "b": None}
 
 
 def test_a_file_has_the_values_themselves_and_what_a_row_lacks_stays_empty(tmp_path):
