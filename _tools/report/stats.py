@@ -246,6 +246,19 @@ def race_ratio(base: Sequence[float], other: Sequence[float]) -> Estimate:
     return Estimate(n, value, value * math.exp(-half), value * math.exp(half), math.nan, n - 2)
 
 
+def race_level(levels: Sequence[float]) -> Estimate:
+    """The geometric mean of the levels of several races with Student's interval over races; see :func:`race_ratio`.
+
+    :param levels: e.g. the median of each race; all above 0, or the mean is 0.
+    :return: ``n`` is the number of races; the bounds are nan below 3.
+    """
+    if min(levels) <= 0:
+        return Estimate(len(levels), 0.0, math.nan, math.nan, math.nan)
+    found = mean(np.log(levels))
+    value, low, high = (math.exp(x) for x in (found.value, found.low, found.high))
+    return Estimate(found.n, value, low, high, math.nan, found.freedom)
+
+
 def crossing(at: Samples, logs: Samples, resamples: int = 2000) -> Estimate:
     """Where a curve known at a few places, by its median over rounds, last rises above zero.
 
@@ -272,6 +285,19 @@ def crossing(at: Samples, logs: Samples, resamples: int = 2000) -> Estimate:
     if n < LEAST:
         return Estimate(n, value, math.nan, math.nan, math.nan)
     return Estimate(n, value, min(float(low), value), max(float(high), value), math.nan)
+
+
+def optimism(ways: Samples, resamples: int = 2000) -> float:
+    """By how much the least of the medians of several ways is too low since it was chosen for being the least, as a
+    share: how much lower it is, in rounds resampled, than what the way that is least there takes in all rounds.
+
+    :param ways: a row per way, a column per round; all above 0.
+    """
+    picks = _picks(np.random.default_rng(SEED), ways.shape[1], resamples)
+    resampled = np.array([np.median(row[picks], axis=1) for row in ways])
+    chosen = np.argmin(resampled, axis=0)
+    least = resampled[chosen, np.arange(resamples)]
+    return float(math.expm1(np.mean(np.log(np.median(ways, axis=1)[chosen] / least))))
 
 
 def log_level(cells: Samples) -> float:

@@ -10,7 +10,7 @@ from _tools.report.cells import Cells
 from _tools.report.compare import Comparison
 from _tools.report.race import Race
 from _tools.report.section import Figure, Section
-from _tools.report.stats import Estimate, crossing, median, race_ratio, ratio
+from _tools.report.stats import Estimate, crossing, median, race_level, race_ratio, ratio
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number, percent
 from cluster_metrics.esql.esql_stored_fields import AS_IS, PROFILED, QUERY, SETTING
@@ -99,7 +99,9 @@ def compared(found: Comparison) -> list[Section]:
     common = [share for share in own[0][0].shares(AS_IS) if all(share in c.shares(AS_IS) for of in own for c in of)]
     for share_ in common:
         took = [[cells.known("took_ms", (AS_IS, share_)) for cells in of] for of in own]
-        estimates = [median(np.concatenate(side)) for side in took]
+        estimates = [
+            median(side[0]) if len(side) == 1 else race_level([float(np.median(r)) for r in side]) for side in took
+        ]
         for curve, estimate in zip(curves.values(), estimates):
             curve.append((share_ / 10, estimate))
         change = None
@@ -115,10 +117,11 @@ def compared(found: Comparison) -> list[Section]:
     columns += [Column(key, f"took ms, {side.title}") for key, side in zip(("first", "second"), sides)]
     columns += [Column("ratio", "ratio"), Words("readers", "in sequence"), Column("reference", "seed took ms")]
     text = (
-        "`took` at the target's own setting, median over rounds with its 95 % interval; the ratio is that of the "
-        "medians, below 1 is faster; between single races its interval knows the noise of their rounds alone, the "
-        "verdicts are further below. In sequence: whether stored fields were read so, by the profile. The seed's "
-        "figures are of its own machine and documents of one short value."
+        "`took` at the target's own setting, median over rounds with its 95 % interval; of several races the geometric "
+        "mean of their medians, with Student's over races. The ratio is that of these, below 1 is faster; between "
+        "single races its interval knows the noise of their rounds alone, the verdicts are further below. In sequence: "
+        "whether stored fields were read so, by the profile. The seed's figures are of its own machine and documents "
+        "of one short value."
     )
     clustered = sides[1].races[0].parameters.get("text_order") == "clustered"
     cut_off = [] if clustered else _cut_off(own[1][0])
@@ -242,11 +245,13 @@ def _advice(race: Race, cells: Shares, low: str, high: str, shares: Sequence[int
         advice, best = f"Reading in sequence is faster down to the least share tried, {percent(least)}", least
     else:
         advice, best = f"Reading in sequence is faster from a share of {told(point.value)} on", point.value
-    bounds = " to ".join(dict.fromkeys(map(told, (point.low, point.high))))
-    return (
-        f"{advice}, for {text}; 95 % interval of the break-even point: {bounds}, "
-        f"n = {point.n}. **Best setting: {best:.2g}.**{_forgone(cells, low, high, shares, best)}"
-    )
+    advice += f", for {text}"
+    if point.known:
+        advice += f"; 95 % interval of the break-even point: {' to '.join(dict.fromkeys(map(told, point.span)))}"
+    enough = race.record.compared.enough
+    if point.n < enough:
+        return f"{advice}. {point.n} rounds are too few to advise a setting, it takes {enough}."
+    return f"{advice}, n = {point.n}. **Best setting: {best:.2g}.**{_forgone(cells, low, high, shares, best)}"
 
 
 def _forgone(cells: Shares, low: str, high: str, shares: Sequence[int], best: float) -> str:

@@ -1,5 +1,8 @@
 """Explains a race of append-no-conflicts-index-only: whether the cluster reaches its target."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 
 from _tools.report.race import Race
@@ -17,7 +20,9 @@ __all__ = ["sections", "sheets"]
 CLOSE = 0.05
 """Median and mean of the rate are close when they differ by no more than this."""
 ON_TIME = 0.99
-"""Part of a paced rate that counts as reached."""
+"""Part of the rate of a spike that counts as reached."""
+BEHIND = 0.001
+"""Seconds per second that a paced load may fall behind: 0.6 s in ten minutes."""
 UNCLEAN = {
     "merge_ms": "merges_total_time",
     "merge_throttle_ms": "merges_total_throttled_time",
@@ -106,7 +111,7 @@ def _target(race: Race) -> list[str | Table]:
         rows.insert(0, {"what": "target", "rate": float(goal), "gb": goal * to_gb})
     columns = [Words("what", ""), Column("rate", "documents/s", form="{:,.0f}".format)]
     columns += [Column("gb", "GB of JSON per day")]
-    told = [(_paced if paced else _unpaced)(pace["docs_per_second"], average)]
+    told = [_paced(race, pace, average) if paced else _unpaced(pace["docs_per_second"], average)]
     if pace["spike_docs_per_second"]:
         told.append(_spike(found[0], pace, paced))
     return [Table("target", columns, rows), *told, _gap(average, middle)]
@@ -129,13 +134,19 @@ def _unpaced(goal: float, average: Estimate) -> str:
     return f"**{'Not reached' if average.high < goal else 'Too close to call'}:** the steady rate is {part}.\n"
 
 
-def _paced(goal: float, average: Estimate) -> str:
-    reached = average.value >= ON_TIME * goal
-    verdict = "Reached" if reached else "Not reached"
+def _paced(race: Race, pace: dict[str, float], average: Estimate) -> str:
+    goal = pace["docs_per_second"]
+    before = pace["spike_seconds"] if pace["spike_docs_per_second"] else math.inf
+    found = rates.falling_behind(race, goal, before)
+    kept = f"the load was paced and kept {percent(average.value / goal)} of the target's rate, leaving out a spike"
+    hidden = "Pacing hides headroom; race without `paced` to see it.\n"
+    if found is None:
+        return f"**Too few requests to tell:** {kept}. {hidden}"
+    verdict = "Reached" if found.high < BEHIND else "Not reached" if found.low > BEHIND else "Too close to call"
+    late = f"{number(600 * found.value)} s {interval(replace(found, low=600 * found.low, high=600 * found.high))}"
     return (
-        f"**{verdict}:** the load was paced and kept {percent(average.value / goal)} of the target's rate, leaving "
-        "out a spike. Pacing hides headroom; race without `paced` to see it. Where latency exceeds service time, "
-        "requests were late.\n"
+        f"**{verdict}:** {kept}. The time at which requests were sent fell behind that at which they were due by "
+        f"{late} in ten minutes; up to {600 * BEHIND:g} s count as none. {hidden}"
     )
 
 

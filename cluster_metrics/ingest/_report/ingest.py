@@ -250,8 +250,8 @@ def rate_section(race: Race) -> Section:
     steady = rates.steady(found)
     before = (
         f"Documents acknowledged per second, in buckets of {found[0].width:g} s. {rates.RULE} A bucket is slow below "
-        f"{100 * rates.SLOW:.0f} % of the median. Buckets resemble their neighbours, so intervals are somewhat too "
-        "narrow. Rally's own throughput is a mean since the task began, so it lags behind."
+        f"{100 * rates.SLOW:.0f} % of the median. Intervals allow for buckets that resemble their "
+        "neighbours. Rally's own throughput is a mean since the task began, so it lags behind."
     )
     if len(steady):
         after = (

@@ -1,12 +1,14 @@
 """The true rate of a load over time: rows acknowledged in each bucket of time."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
 from _tools.report.race import Race, Sample
-from _tools.report.stats import Samples
+from _tools.report.stats import Estimate, Samples
 from cluster_metrics.ingest.load import BULK
 
 WIDTHS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0)
@@ -15,6 +17,7 @@ REQUESTS_PER_BUCKET = 10
 RAMP_UP = 0.1
 """Part of a load, from its start, that is no part of its steady window."""
 LEAST_BUCKETS = 5
+STRETCHES = 10
 SLOW = 0.8
 """A bucket is slow when its rate is below this part of the median."""
 RULE = (
@@ -98,6 +101,28 @@ def _load(epoch: int, samples: Sequence[Sample], width: float) -> Load:
         int(min(last.values()) / width),
         frozenset(int(b) for b, s in zip(bucket, samples) if s.meta.get("merges_current")),
     )
+
+
+def falling_behind(race: Race, goal: float, seconds: float = math.inf) -> Estimate | None:
+    """Seconds that a paced load falls behind per second: the slope, over time, of how late requests were sent.
+
+    :param goal: documents per second that were due.
+    :param seconds: from the start that are looked at, e.g. those before a spike.
+    :return: with Student's interval over ten stretches of equal length; None for fewer than 10 requests in each.
+    """
+    found, samples = loads(race)[0], sorted(race.of(BULK), key=lambda s: s.at)
+    sent = np.cumsum([s.meta["success-count"] + s.meta.get("error-count", 0) for s in samples])
+    at = np.array([s.at - samples[0].at for s in samples]) / 1000
+    late = at - np.concatenate([[0.0], sent[:-1]]) / goal
+    end = min(seconds, found.end * found.width)
+    window = (at >= RAMP_UP * end) & (at < end)
+    if np.sum(window) < STRETCHES * REQUESTS_PER_BUCKET:
+        return None
+    means = [[np.mean(part) for part in np.array_split(of[window], STRETCHES)] for of in (at, late)]
+    line = stats.linregress(*means)
+    half = float(stats.t.ppf(0.975, STRETCHES - 2) * line.stderr)
+    slope = float(line.slope)
+    return Estimate(STRETCHES, slope, slope - half, slope + half, math.nan, STRETCHES - 2)
 
 
 def steady(found: Sequence[Load]) -> Samples:

@@ -1,15 +1,19 @@
 """Explains a query-frontier race: what each way to answer costs, how wrong it is, and which one to take."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from _tools.report import runs, scatter, stability, timelines
 from _tools.report.cells import cells_of
 from _tools.report.race import Race, Sample
 from _tools.report.section import Figure, Section
-from _tools.report.stats import Estimate
+from _tools.report.stats import Estimate, Verdict, optimism, paired_ratio
 from _tools.report.table import Column, Table, Words
 from _tools.report.text import ROUNDING, error_text, interval, number, percent
+from _tools.report.verdicts import Gate, gate_of, judge
 from cluster_metrics.query.configurations import BASE, CONFIGURATIONS
 from cluster_metrics.query.query_frontier import COVERAGE
 from cluster_metrics.wire.questions import Configuration
@@ -21,6 +25,7 @@ class Point:
 
     :param wall_ms: per coverage, median over rounds.
     :param speedup: wall time of production over this one's, formed within each round.
+    :param rounds: wall time over that of production by round.
     :param cpu_ms: CPU time of the target per coverage; nan when it was not measured.
     :param error: greatest relative error of p50 and p90 in any round, node and field.
     :param extreme_error: the same of p0 and p100.
@@ -35,6 +40,7 @@ class Point:
     error: float
     extreme_error: float
     sum_error: float
+    rounds: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def configuration(self) -> Configuration:
@@ -48,7 +54,8 @@ def points(race: Race) -> list[Point]:
     found = []
     for name in cells.names:
         if cells.has(BASE, name):
-            errors = ("percentile_error", "extreme_error", "sum_error")
+            errors = {"error": "percentile_error", "extreme_error": "extreme_error", "sum_error": "sum_error"}
+            base, own = cells.values("wall_ms", BASE, name)
             found.append(
                 Point(
                     name,
@@ -56,10 +63,11 @@ def points(race: Race) -> list[Point]:
                     cells.of(lambda base, own: own, "took_ms", BASE, name),
                     cells.ratio("wall_ms", name, BASE),
                     cpu.get(name, math.nan),
-                    *(float(cells.values(key, BASE, name)[1].max()) for key in errors),
+                    **{key: float(cells.values(meta, BASE, name)[1].max()) for key, meta in errors.items()},
+                    rounds=dict(zip(cells.rounds(BASE, name), own / base)),
                 )
             )
-    return sorted(found, key=lambda p: p.wall_ms.value)
+    return sorted(found, key=lambda p: -p.speedup.value)
 
 
 def front(found: list[Point]) -> list[Point]:
@@ -76,16 +84,38 @@ def within(found: list[Point], max_error: float) -> list[Point]:
     return [p for p in found if p.error <= max_error and p.sum_error <= max_error]
 
 
-def advice(found: list[Point], max_error: float) -> str:
-    """One sentence: the fastest configuration within the error, its gain with interval, and its price."""
+def ties(allowed: list[Point], gate: Gate) -> list[str]:
+    """The points that are not shown to be slower than the first, by their ratio to it within rounds."""
+    best = allowed[0]
+    others = [p for p in allowed[1:] if p.name != BASE and p.rounds.keys() & best.rounds.keys()]
+    ratios = []
+    for point in others:
+        common = sorted(point.rounds.keys() & best.rounds.keys())
+        base, own = (np.array([p.rounds[r] for r in common]) for p in (best, point))
+        ratios.append(paired_ratio(base, own))
+    return [p.name for p, of in zip(others, judge(ratios, gate)) if of.verdict is not Verdict.REGRESSED]
+
+
+def advice(found: list[Point], max_error: float, gate: Gate) -> str:
+    """The fastest configuration within the error, its gain with interval, what choosing makes of it, what ties with it,
+    and its price; nothing from fewer rounds than a verdict takes."""
     allowed = within(found, max_error)
     if not allowed:
         return f"No configuration keeps the error of p50, p90 and the sums within {percent(max_error)}."
     best = allowed[0]
+    if best.speedup.n < gate.enough:
+        return f"{best.speedup.n} rounds are too few to advise a way, it takes {gate.enough}."
     if best.name == BASE:
         return f"Within an error of {percent(max_error)} nothing is faster than the production query as it is."
-    ties = [p.name for p in allowed[1:] if p.speedup.high >= best.speedup.low and p.name != BASE]
-    also = f" Its interval overlaps with that of {', '.join(ties)}." if ties else ""
+    tied = ties(allowed, gate)
+    also = f" Ties with it, by the ratio within rounds: {', '.join(tied)}." if tied else ""
+    common = sorted(set.intersection(*(set(p.rounds) for p in allowed)))
+    if len(allowed) > 1 and common:
+        lucky = optimism(np.array([[p.rounds[r] for r in common] for p in allowed]))
+        also += (
+            f" It is the fastest of {len(allowed)}: choosing it for that overstates its gain by {percent(lucky)} on "
+            "average."
+        )
     return (
         f"Within an error of {percent(max_error)} take **{best.name}** ({best.configuration.text}): "
         f"{number(best.speedup.value)} × {interval(best.speedup)} as fast as production at an error of "
@@ -100,11 +130,12 @@ def sections(race: Race) -> list[Section]:
     if not found:
         return []
     bound = race.parameters.get("max_error_permille", 10) / 1000
+    gate = gate_of(race.record.compared)
     to_query = [p for p in found if p.configuration.form != "rollup"]  # a rollup answers what was asked before
     on_front = front(to_query)
     rollup = next((s for s in race.of("build-layouts") if "rollup_cpu_s" in s.meta), None)
     return [
-        Section("Which way to take", [f"{advice(to_query, bound)}{_limit(found)}{_left_out(race)}"]),
+        Section("Which way to take", [f"{advice(to_query, bound, gate)}{_limit(found)}{_left_out(race)}"]),
         Section("Cost against accuracy", _all(found, on_front)),
         Section("The Pareto front", [*_front(on_front), _figure(found, on_front, bound)]),
         *([Section("What the rollup costs at ingest", [_rollup(rollup)])] if rollup else []),
@@ -133,8 +164,7 @@ def _figure(found: list[Point], on_front: list[Point], bound: float) -> Figure:
             p.name,
             p.error if p.error > ROUNDING else 0.0,
             p.wall_ms.value,
-            p.wall_ms.low,
-            p.wall_ms.high,
+            *p.wall_ms.span,
             p in on_front,
         )
         for p in sorted(found, key=lambda p: p.name != BASE)
@@ -183,8 +213,9 @@ def _all(found: list[Point], on_front: list[Point]) -> list[str | Table]:
     ]
     text = (
         "Per coverage of all nodes in one epoch, the fastest first; ◆ marks the Pareto front. Times as fast as "
-        "production is formed within each round. CPU is the target's, over some seconds of this configuration alone "
-        "(`frontier_cpu_seconds`). Errors are the greatest relative ones measured, over all nodes, fields and rounds."
+        "production is the median over rounds of the ratio within each, of the same rounds as the times beside it. CPU "
+        "is the target's, over some seconds of this configuration alone (`frontier_cpu_seconds`). Errors are the "
+        "greatest relative ones measured, over all nodes, fields and rounds."
     )
     return [text, Table("configurations", columns, rows)]
 

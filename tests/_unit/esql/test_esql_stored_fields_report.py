@@ -75,6 +75,12 @@ def test_the_last_crossing_counts(logs, place):
     assert found.value == found.low == found.high == pytest.approx(place)
 
 
+def test_too_few_rounds_advise_nothing():
+    text = section(race("a", rounds=19), "Reading in sequence or not").text
+    assert "19 rounds are too few to advise a setting, it takes 20." in text and "**" not in text
+    assert "interval" not in section(race("a", rounds=5), "Reading in sequence or not").text.split("All in one race")[0]
+
+
 def test_a_target_without_the_setting_has_no_sweep():
     old = race("old", settings=("as is",), own=2.0, version="8.16.0")
     assert "so 2 settings were left out" in section(old, "Reading in sequence or not").text
@@ -101,6 +107,7 @@ def test_races_of_one_tag_are_replicates_of_one_side():
     (own,) = esql.compared(compare.comparison(sides, None))
     ratio = rows_of(own)["20.0 %"]["ratio"]
     assert ratio.n == 3
+    assert rows_of(own)["20.0 %"]["first"].n == 2  # races, not the rounds of both
     assert ratio.value == pytest.approx(cost(200, True) / cost(200, False), rel=0.05)
     assert own.figures[0].svg.startswith("<svg")
 

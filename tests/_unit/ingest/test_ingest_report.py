@@ -165,6 +165,25 @@ def test_a_paced_load_is_held_against_its_rate_and_its_spike():
     assert "was **not reached**" in page(append, race(paced + "5000", samples))
 
 
+@pytest.mark.parametrize("short, said", [(0.0, "Reached"), (0.01, "Not reached")])
+def test_a_paced_load_that_falls_behind_by_1_percent_is_late(short, said):
+    """Requests are late by 50 ms here and there, but only one of the loads falls further behind."""
+    rng = np.random.default_rng(1)
+    at = np.arange(0, 60, 0.1 * (1 + max(short, 0))) + 0.05 * rng.random(
+        len(np.arange(0, 60, 0.1 * (1 + max(short, 0))))
+    )
+    samples = [bulk(0, i % 2, s) for i, s in enumerate(at)] + [epoch_sample(0)]
+    text = page(append, race("epochs:2,paced:true,target_docs_per_second:1000", samples))
+    assert f"**{said}:** the load was paced" in text
+    assert ("by 5.9" in text or "by 6.0" in text) is (short > 0)
+
+
+def test_a_load_of_few_requests_does_not_tell_whether_it_falls_behind():
+    samples = [*load(1, 0, 49, 2), epoch_sample(1)]
+    text = page(append, race("epochs:2,paced:true,target_docs_per_second:200", samples))
+    assert "**Too few requests to tell:**" in text
+
+
 def test_a_cluster_that_is_not_clean_is_warned_of():
     begin = {"merge_ms": 12, "index_ms": 0, "merges_current": 2, "index_current": 0}
     text = page(append, race(begin=begin))

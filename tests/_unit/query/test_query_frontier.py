@@ -1,8 +1,10 @@
 import json
 
+import numpy as np
 import pytest
 
 from _tools.report.race import Race, Sample
+from _tools.report.verdicts import Gate
 from cluster_metrics.corpus.encoded import JSON
 from cluster_metrics.corpus.files import load_answers
 from cluster_metrics.corpus.metrics import FIELDS, Metrics
@@ -131,11 +133,11 @@ def test_what_the_target_lacks_is_said_in_one_line():
     assert explained.sections(made)[0].text.endswith(" Left out: esql: no ES|QL.\n")
 
 
-def race(**figures):
-    """A race of 20 rounds with these wall times and errors; all rounds alike."""
+def race(rounds=20, **figures):
+    """A race of some rounds with these wall times and errors; all rounds alike."""
     samples = []
     for name, (wall, error) in figures.items():
-        for r in range(20):
+        for r in range(rounds):
             meta = {"round": r, "wall_ms": wall, "took_ms": wall, "percentile_error": error, "sum_error": 0.0}
             samples.append(Sample("frontier-coverage", r, name.replace("_", "-"), wall, meta | {"extreme_error": 0.0}))
     return Race({"race-id": "x", "challenge": "query-frontier"}, samples, {})
@@ -157,13 +159,35 @@ def test_the_report_says_how_far_to_trust_it_and_draws_production_beside_the_adv
 
 @pytest.mark.parametrize("bound, name, gain", [(0.1, "hdr-1", "4.00 ×"), (0.01, "hdr-3", "2.00 ×")])
 def test_advice_is_the_fastest_within_the_bound(bound, name, gain):
-    text = explained.advice(explained.points(race(**FIGURES)), bound)
+    text = explained.advice(explained.points(race(**FIGURES)), bound, Gate())
     assert f"take **{name}**" in text
     assert gain in text
+    few = explained.points(race(rounds=19, **FIGURES))
+    assert explained.advice(few, bound, Gate()) == "19 rounds are too few to advise a way, it takes 20."
+
+
+def test_what_ties_is_told_by_the_ratio_within_rounds():
+    """Rounds of 3 % that both share make intervals overlap; the ratio to the fastest is steady."""
+    shared = np.random.default_rng(1).lognormal(0, 0.03, 20)
+    apart = np.random.default_rng(2).lognormal(0, 0.03, 20)
+    made = race(production=(400.0, 0.004), fast=(100.0, 0.0), slower=(103.0, 0.0), same=(100.5, 0.0))
+    for sample in made.samples:
+        noise = apart if sample.cell == "same" else np.where(sample.cell == "production", apart, 1.0) * shared
+        sample.meta["wall_ms"] *= float(noise[sample.meta["round"]])
+    found = explained.points(made)
+    assert found[0].name in ("fast", "same")
+    tied = explained.ties(found, Gate())
+    assert "slower" not in explained.ties([p for p in found if p.name != "same"], Gate())
+    assert tied and "production" not in tied
+
+
+def test_choosing_the_fastest_is_named_with_what_it_overstates():
+    text = explained.advice(explained.points(race(**FIGURES)), 0.1, Gate())
+    assert "It is the fastest of 4: choosing it for that overstates its gain by 0.0 % on average." in text
 
 
 def test_advice_when_nothing_is_good_enough_or_faster():
     found = explained.points(race(**FIGURES))
-    assert "No configuration" in explained.advice(found, 1e-6)
+    assert "No configuration" in explained.advice(found, 1e-6, Gate())
     slower = explained.points(race(production=(100.0, 0.001), hdr_3=(200.0, 0.0004)))
-    assert "nothing is faster" in explained.advice(slower, 0.01)
+    assert "nothing is faster" in explained.advice(slower, 0.01, Gate())

@@ -135,6 +135,18 @@ def test_too_few_samples_have_no_interval():
     assert stats.median(np.arange(1.0, 6)).span == (3.0, 3.0)
 
 
+def test_what_choosing_the_fastest_of_many_overstates_is_known():
+    """37 equal ways with rounds of a CV of 10 %: the fastest of them seems to be 4 to 5 % faster than it is."""
+    rng, true, told = np.random.default_rng(7), [], []
+    for _ in range(30):
+        ways = np.exp(0.1 * rng.standard_normal((37, 40)))
+        true.append(-np.log(np.median(ways, axis=1).min()))
+        told.append(stats.optimism(ways, 200))
+    assert np.mean(told) == pytest.approx(np.mean(true), rel=0.35) and np.mean(true) == pytest.approx(0.045, abs=0.01)
+    apart = np.exp(0.02 * rng.standard_normal((3, 40))) * np.array([[1.0], [2.0], [3.0]])
+    assert stats.optimism(apart) < 0.002
+
+
 def resembling(rng, rho, n):
     found = rng.standard_normal(n)
     for i in range(1, n):
