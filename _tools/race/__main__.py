@@ -1,4 +1,4 @@
-"""What stands behind ``make``: race, aa, report, races, compare, plan, offline, up and down.
+"""What stands behind ``make``: race, noise, report, races, compare, plan, offline, up and down.
 
 Their variables come through the environment; their exit codes are those of :class:`.variables.Exit`.
 """
@@ -29,9 +29,9 @@ from .watch import watch
 
 DEFAULT_CHALLENGE = "query-decomp"
 NOISE = rally.WORK / "noise.json"
-"""Where the noise floors of ``make aa`` are kept."""
+"""Where the noise floors of ``make noise`` are kept."""
 MOST_RACES = 100
-"""Most races that ``make aa`` races."""
+"""Most races that ``make noise`` races."""
 
 
 def check_variables() -> None:
@@ -127,14 +127,14 @@ def race() -> int:
     return races_of([variable("RACE_ID", str(uuid.uuid4()))])
 
 
-def aa() -> int:
+def noise() -> int:
     """Races one configuration several times, or takes races that were raced before, and keeps how much they differ."""
     races = variable("RACES", "5")
     if not races.isdecimal():
         return with_store(lambda ini: write_noise(ini, races.split(), NOISE, variable("CHALLENGE")))
     if not LEAST_RACES <= int(races) <= MOST_RACES:
         raise RaceError(f"RACES is [{races}], noise between races takes {LEAST_RACES} or more, up to {MOST_RACES}")
-    name = variable("RACE_ID", f"aa-{uuid.uuid4().hex[:8]}")
+    name = variable("RACE_ID", f"noise-{uuid.uuid4().hex[:8]}")
     ids = [f"{name}-{number}" for number in range(1, int(races) + 1)]
     if not re.fullmatch(RACE_ID, ids[-1], re.ASCII):
         raise VARIABLES["RACE_ID"].wrong(name, "shorter for several races, which take numbers behind it")
@@ -242,7 +242,7 @@ def main() -> int:
     try:
         if (target := sys.argv[1]) != down.__name__:  # which stops what runs, whatever is set
             check_variables()
-        return {f.__name__: f for f in (race, report, races, compare, plan, aa, offline, up, down)}[target]()
+        return {f.__name__: f for f in (race, report, races, compare, plan, noise, offline, up, down)}[target]()
     except (RaceError, NodeError, InstallError, ReportError) as e:
         print(f"[ERROR] {e}", file=sys.stderr)
         return Exit.INCOMPLETE if isinstance(e, IncompleteError) else Exit.REFUSED

@@ -171,7 +171,7 @@ VARIABLES = {
             "use the metrics store that this `rally.ini` names; `report` and `compare` find races there wherever they "
             "ran",
         ),
-        Variable("RACE_ID", "random", "id of the race; of `aa` the beginning of its ids", RACE_ID, ID_WORDS),
+        Variable("RACE_ID", "random", "id of the race; of `noise` the beginning of its ids", RACE_ID, ID_WORDS),
         Variable("RALLY_ARGS", "", "further arguments for `esrally`, separated by blanks"),
         Variable(
             "RACE", "last", "of `report`: the race, by id, or by tag as `key:value`", rf"{RACE_ID}|{TAG}", NAME_WORDS
@@ -179,7 +179,7 @@ VARIABLES = {
         Variable(
             "RACES",
             "",
-            "of `compare` and `plan`: races by id or tag, or `last`; of `aa`: how many to race, or those of before",
+            "of `compare` and `plan`: races by id or tag, or `last`; of `noise`: how many to race, or those of before",
             rf"({RACE_NAME})(\s+({RACE_NAME}))*",
             f"{NAME_WORDS}; several with blanks between",
         ),
@@ -189,6 +189,13 @@ VARIABLES = {
             "of `race`, `report`, `compare` and `noise`: change up to which two sides are called equivalent",
             r"[1-9]\d?(\.\d+)?|0\.\d+",
             "a percentage such as 3 or 0.5",
+        ),
+        Variable(
+            "NOISE_DAYS",
+            "7",
+            "of `compare`: days for which what `noise` measured holds",
+            NUMBER,
+            "a number of 0 or more",
         ),
         Variable("SKETCH", "0", "of `up`: 1 starts the sketch server as well", *SWITCH),
         Variable("TARGET_DOCS", "0", "of `plan`: documents indexed per second", NUMBER, "a number of 0 or more"),
@@ -216,7 +223,7 @@ TARGETS = {
     "races": "lists the races in the store, those with TAGS only if set; RALLY_ARGS=--limit=100 for more than ten",
     "compare": "holds any number of races of one challenge side by side, with a verdict per configuration",
     "plan": "says how many nodes and shards a load takes, by races of the capacity challenges",
-    "aa": "races one configuration five times and keeps how much the races differ, for later comparisons",
+    "noise": "races one configuration five times and keeps how much the races differ, for later comparisons",
     "up": "starts target and store and keeps them up; while they are, what asks for another target is refused",
     "down": "stops what `up` started",
     "offline": "prepares the bare `esrally race` to run without network, and prints it",

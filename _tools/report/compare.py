@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -13,8 +14,8 @@ from cluster_metrics.core.challenge import Compared
 
 from . import plots
 from .cells import Cells, check_comparable, common_cells, compared_in
-from .noise import Floor, differences
-from .race import Race, ReportError
+from .noise import Floor, differences, moment
+from .race import MACHINE, Race, ReportError, machine_of
 from .section import Figure, Section
 from .stats import (
     ENOUGH_RACES,
@@ -34,7 +35,13 @@ from .verdicts import Judged, gate_of, judge
 
 LAYOUT = ("documents", "segments")
 VERSIONS = ("Elasticsearch", "JVM", "Rally", "track", "track revision")
-MACHINE = ("load driver", "nodes", "cores", "heap MB")
+TARGET = ("load driver", "nodes", "cores", "heap MB", "JVM flags")
+LOAD = "load at the start"
+"""Of the machine, which differs from race to race."""
+SIDES = 5
+"""Races that are advised for each side where a race is one sample."""
+APART = 2
+"""Compared races may lie further apart by this factor than those of the noise floor."""
 COLUMNS = ("cell", "figure", "side", "race", "n", "median", "low", "high", "cv", "ratio", "ratio_low", "ratio_high")
 """Columns of ``compare.csv`` before the verdict: a row per cell, figure and race. The ratio is that of its side to the
 first side, with the interval that the verdict went by; only the judged figure has one."""
@@ -77,11 +84,13 @@ class Comparison:
     :param sides: two or more; the first is what the others are held against.
     :param shared: the cells that all their races have.
     :param floor: noise between races of the first side's configuration, if it was measured.
+    :param refused: why a floor that was measured does not hold for it.
     """
 
     sides: list[Side]
     shared: list[str]
     floor: Floor | None
+    refused: str = ""
 
     @property
     def compared(self) -> Compared:
@@ -102,7 +111,7 @@ class Comparison:
 
     def replicated(self, other: Side) -> bool:
         """Whether races are the unit of replication between the first side and another, not rounds."""
-        return self.sides[0].pooled or other.pooled
+        return self.sides[0].pooled or other.pooled or self.compared.alone
 
     def ratio(self, other: Side, cell: str) -> Estimate:
         """The judged figure of a cell, other / first side."""
@@ -133,7 +142,7 @@ class Comparison:
         return {cell: {side.name: next(found) for side in others} for cell in [*self.shared, TOGETHER]}
 
 
-def comparison(named: dict[str, list[Race]], floor: Floor | None) -> Comparison:
+def comparison(named: dict[str, list[Race]], floor: Floor | None, refused: str = "") -> Comparison:
     """Checks races and lines them up.
 
     :param named: one or more races for each name that the user gave; those of one name are replicates.
@@ -148,7 +157,7 @@ def comparison(named: dict[str, list[Race]], floor: Floor | None) -> Comparison:
             raise ReportError(f"the races of [{name}] are no replicates: {problems[0]}")
     short = iter(short_ids([of[0] for of in named.values() if len(of) == 1]))
     sides = [Side(name if len(of) > 1 else next(short), of, list(map(compared_in, of))) for name, of in named.items()]
-    return Comparison(sides, common_cells(races), floor)
+    return Comparison(sides, common_cells(races), floor, refused)
 
 
 def sections(found: Comparison) -> list[Section]:
@@ -225,6 +234,8 @@ def facts(race: Race) -> dict[str, str]:
         "nodes": len(race.target) or None,
         "cores": _each(race, "cores"),
         "heap MB": _each(race, "heap_mb"),
+        "JVM flags": _each(race, "jvm_flags"),
+        **machine_of(race),
         "documents": race.index.get("docs"),
         "segments": race.index.get("segments"),
         "index MB": number(race.index["store_bytes"] / 1e6) if "store_bytes" in race.index else None,
@@ -243,7 +254,10 @@ def warnings_of(found: Comparison) -> list[str]:
     for keys, advice in (
         (LAYOUT, "times of different layouts differ for that reason; load both alike"),
         (VERSIONS, "a ratio holds for all of these changes together; change one at a time"),
-        (MACHINE, "ratios of different machines say nothing about a change of software"),
+        (
+            (*TARGET, *(k for k in MACHINE.values() if k != LOAD)),
+            "ratios of different machines say nothing about a change of software",
+        ),
     ):
         if differing := [k for k in keys if len({f.get(k) for f in known}) > 1]:
             lines.append(f"the races differ in {', '.join(differing)}: {advice}")
@@ -259,12 +273,30 @@ def warnings_of(found: Comparison) -> list[str]:
             lines.append(f"race {race.id} does not say what it ran on; do not exclude the task check-index")
     lines += _few(found)
     if found.floor is None and not all(map(found.replicated, found.sides[1:])):
+        why = found.refused or "nobody measured how much races of this configuration differ by themselves"
         lines.append(
-            "no noise floor: nobody measured how much races of this configuration differ by themselves, so the "
-            "intervals know the noise within races alone and verdicts are too bold; run 'make aa' with these settings, "
-            "or race each side several times under a tag of its own and compare the tags"
+            f"no noise floor: {why}, so the intervals know the noise within races alone and verdicts are too bold; run "
+            "'make noise' with these settings, or race each side several times under a tag of its own and compare the "
+            "tags"
         )
+    elif found.floor and not all(map(found.replicated, found.sides[1:])):
+        apart, within = (span_of([moment(r.started) for r in races]), span_of(list(map(moment, found.floor.started))))
+        if apart > APART * within:
+            lines.append(
+                f"the races lie {hours(apart)} apart, those of the noise floor {hours(within)}: what changes between "
+                "such times is not in the floor, and differences are found too often; measure it over as long, or race "
+                "each side several times in turn"
+            )
     return lines
+
+
+def span_of(times: list[datetime]) -> float:
+    """Hours from the first to the last."""
+    return (max(times) - min(times)).total_seconds() / 3600
+
+
+def hours(span: float) -> str:
+    return f"{span:.1f} h" if span < 48 else f"{span / 24:.1f} days"
 
 
 def _each(race: Race, key: str) -> str | None:
@@ -286,14 +318,23 @@ def _few(found: Comparison) -> list[str]:
         cells, enough = side.cells[0], found.compared.enough
         least = min(len(cells.samples(name)) for name in cells.names)
         if least < enough and not all(map(found.replicated, found.sides[1:] if side is first else [side])):
-            advice = f"race with {found.compared.parameter}:{enough}"
+            advice = f"race with {found.compared.parameter}:{enough}, or each side {SIDES} times: {_commands(found)}"
             lines.append(
                 f"race {side.races[0].id} has {least} {found.compared.unit}s, a verdict takes {enough}: {advice}"
             )
     for side in found.sides[1:]:
         if found.replicated(side) and (n := len(first.races) + len(side.races)) < ENOUGH_RACES:
-            lines.append(f"{first.title} and {side.title} are {n} races together, a verdict takes {ENOUGH_RACES}")
+            lines.append(
+                f"{first.title} and {side.title} are {n} races together, a verdict takes {ENOUGH_RACES}; race each "
+                f"side {SIDES} times, {_commands(found)}"
+            )
     return lines
+
+
+def _commands(found: Comparison) -> str:
+    """How to race each side several times and to compare them."""
+    race = f"make noise CHALLENGE={found.races[0].challenge} RACES={SIDES} TAGS=side:"
+    return f"'{race}old', then with the change '{race}new', then 'make compare RACES=\"side:old side:new\"'"
 
 
 def _in_common(found: Comparison) -> str:
@@ -346,7 +387,7 @@ def _against_first(found: Comparison) -> list[str | Table]:
     if floor and (overall := floor.of(found.shared)) is not None:
         widths[TOGETHER] = overall
 
-    columns: list[Column] = [Words("cell", "cell"), *([share("floor", "noise threshold")] if bare else [])]
+    columns: list[Column] = [Words("cell", "cell"), *([share("floor", "noise floor")] if bare else [])]
     for side in others:
         columns += [Words(_key(side), side.title), share(f"{_key(side)} found", "change found in 80 %")]
     rows = []
@@ -382,7 +423,7 @@ def _method(found: Comparison, bare: bool) -> str:
         if floor:
             text += (
                 f", widened by the noise between races that {len(floor.races)} races of the first one's configuration "
-                f"showed on {floor.host.get('name', 'this host')} at {floor.measured} (0: hidden by the noise of "
+                f"showed from {floor.started[0]} on (0: hidden by the noise of "
                 "rounds)"
             )
         text += ". "
@@ -399,5 +440,5 @@ def _method(found: Comparison, bare: bool) -> str:
         "have been found in 80 % of cases."
     )
     if bare and not floor:
-        text += " Differences are found too often here, since no noise threshold is known."
+        text += " Differences are found too often here, since no noise floor is known."
     return text

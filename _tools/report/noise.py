@@ -2,7 +2,6 @@
 
 import json
 import math
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -15,12 +14,14 @@ from scipy import stats
 from cluster_metrics.core.challenge import parameters
 
 from .cells import check_comparable, common_cells, compared_in
-from .race import Race, ReportError
+from .race import MACHINE, Race, ReportError
 from .section import Section
 from .stats import Verdict, log_error, log_level, log_level_error, median, ratio, verdict, widened
 from .table import Column, Table, Words, share
 
 LEAST_RACES = 3
+DAYS = 7.0
+"""Days for which a floor holds."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class Floor:
 
     :param challenge: that was raced.
     :param races: their ids.
-    :param measured: when it was computed, UTC.
-    :param host: name, system and processor of the machine it was computed on.
+    :param started: when they started, UTC.
+    :param machine: what they ran on, see :func:`cluster_metrics.core.machine.machine`.
     :param target: version, JVM, cores and heap of each node of the target.
     :param parameters: track parameters as resolved.
     :param cells: half of the 95 % interval of what two races of this configuration differ by beside what their rounds
@@ -40,8 +41,8 @@ class Floor:
 
     challenge: str
     races: list[str]
-    measured: str
-    host: dict[str, str]
+    started: list[str]
+    machine: dict[str, Any]
     target: list[dict[str, Any]]
     parameters: dict[str, Any]
     cells: dict[str, float]
@@ -85,8 +86,8 @@ def measure(races: list[Race]) -> Floor:
     return Floor(
         races[0].challenge,
         [race.id for race in races],
-        datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        {"name": platform.node(), "system": platform.platform(), "machine": platform.machine()},
+        sorted(race.started for race in races),
+        races[0].machine,
         races[0].target,
         races[0].parameters,
         floors,
@@ -113,17 +114,45 @@ def read(file: Path) -> list[Floor]:
     try:
         return [Floor(**floor) for floor in json.loads(file.read_text())]
     except (ValueError, TypeError):
-        raise ReportError(f"[{file}] is not what 'make aa' writes; remove it and run 'make aa' again") from None
+        raise ReportError(f"[{file}] is not what 'make noise' writes; remove it and run 'make noise' again") from None
 
 
-def fitting(floors: list[Floor], race: Race) -> Floor | None:
-    """The floor of a race's configuration; None when there is none."""
-    wanted = _configuration(race)
-    return next((floor for floor in floors if _configuration(floor) == wanted), None)
+def fitting(floors: list[Floor], race: Race, days: float = DAYS) -> tuple[Floor | None, str]:
+    """The floor of a race's configuration, or else why the newest of its challenge is refused; both empty when there is
+    none of its challenge.
+
+    :param days: that the race may lie before or after those of the floor.
+    """
+    refused = ""
+    for floor in (floor for floor in reversed(floors) if floor.challenge == race.challenge):
+        if not (problems := _unfit(floor, race, days)):
+            return floor, ""
+        refused = refused or f"that of the races from {floor.started[0]} on is not of this race, {problems[0]}"
+    return None, refused
+
+
+def _unfit(floor: Floor, race: Race, days: float) -> list[str]:
+    """Why a floor of the same challenge does not hold for a race."""
+    found = differences(floor, race)
+    if machine := [k for k in floor.machine.keys() | race.machine.keys() if not _same(k, floor, race)]:
+        found.append(f"which ran on another machine ({', '.join(sorted(MACHINE.get(k, k) for k in machine))})")
+    away = abs((moment(race.started) - moment(floor.started[-1])).total_seconds()) / 86_400
+    if away > days:
+        found.append(f"which lies {away:.0f} days away; a floor holds for {days:g} (NOISE_DAYS)")
+    return found
+
+
+def _same(key: str, floor: Floor, race: Race) -> bool:
+    return key == "load" or floor.machine.get(key) == race.machine.get(key)
+
+
+def moment(started: str) -> datetime:
+    """A time as Rally writes it."""
+    return datetime.strptime(started, "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
 
 
 def sections(races: list[Race], floor: Floor) -> list[Section]:
-    """What the A/A races showed: per cell the spread of their medians, the floor, and the verdicts on all pairs."""
+    """What the races showed: per cell the spread of their medians, the floor, and the verdicts on all pairs."""
     judged, enough = races[0].record.compared.figures[0], races[0].record.compared.enough
 
     def different(pairs: list) -> str:
@@ -160,16 +189,17 @@ def sections(races: list[Race], floor: Floor) -> list[Section]:
     return [Section("Noise between races", [text, Table("noise", columns, rows)])]
 
 
-def differences(one: Race, other: Race) -> list[str]:
-    """What two races of one configuration must not differ in, in words."""
-    keys = sorted(one.parameters.keys() | other.parameters.keys())
+def differences(one: Race | Floor, other: Race) -> list[str]:
+    """What two races of one configuration must not differ in, in words; what selects rounds may differ from a floor."""
+    loose = {p.name for p in parameters().values() if p.selects} if isinstance(one, Floor) else set()
+    keys = sorted((one.parameters.keys() | other.parameters.keys()) - loose)
     found = [
         f"{key} is [{other.parameters.get(key)}], not [{one.parameters.get(key)}]"
         for key in keys
         if one.parameters.get(key) != other.parameters.get(key)
     ]
     if not found and _configuration(one) != _configuration(other):
-        found.append("version, JVM, cores or heap of the target differ")
+        found.append("version, JVM, its flags, cores or heap of the target differ")
     return found
 
 

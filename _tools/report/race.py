@@ -76,6 +76,7 @@ class Race:
     :param target: version, JVM, cores and heap of each node of the target.
     :param index: documents, segments and store size of the index.
     :param local: whether load driver and target ran on one machine; None when that is not recorded.
+    :param machine: what the load driver ran on; see :func:`cluster_metrics.core.machine.machine`.
     :param schedule: when requests of each task, whichever, were under way, in order of time.
     :param faults: what is missing or odd about its documents, and of each operation that failed the first reason; plain
         sentences.
@@ -90,10 +91,16 @@ class Race:
     local: bool | None = None
     schedule: list[Stretch] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    machine: dict[str, Any] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
         return self.document["race-id"]
+
+    @property
+    def started(self) -> str:
+        """When it started, as Rally writes it: ``20260101T000000Z``."""
+        return self.document["race-timestamp"]
 
     @property
     def challenge(self) -> str:
@@ -134,6 +141,25 @@ class Race:
     def cores(self, node: dict[str, Any]) -> float:
         """CPU cores that a node of the target may use."""
         return self.shares().get(node["node"], node["cores"])
+
+
+MACHINE = {
+    "cpu": "CPU",
+    "cores": "cores of the machine",
+    "memory_mb": "memory MB",
+    "disk": "disk",
+    "kernel": "kernel",
+    "virtualisation": "virtualisation",
+    "governor": "governor",
+    "load": "load at the start",
+}
+"""What a machine is described by, in words."""
+
+
+def machine_of(race: Race) -> dict[str, str]:
+    """What the load driver of a race ran on, in words."""
+    forms = {float: "{:.2f}", int: "{:,}"}
+    return {MACHINE[k]: forms.get(type(v), "{}").format(v) for k, v in race.machine.items() if k in MACHINE}
 
 
 def reporting_of(ini: Path) -> dict[str, str]:

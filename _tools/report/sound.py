@@ -114,16 +114,18 @@ class Sound:
 
 
 def read_check(check: Document | None, faults: list[str]) -> Document:
-    """The circumstances of a race: ``parameters``, ``target``, ``index`` and ``local``, as far as its check has them.
+    """The circumstances of a race: ``parameters``, ``target``, ``index``, ``local`` and ``machine``, as far as its
+    check has them.
 
     :param check: metadata of the sample of a check; None where there is none.
     :param faults: takes a sentence for what is missing.
     """
-    found: Document = {"parameters": {}, "target": [], "index": {}, "local": None}
+    found: Document = {"parameters": {}, "target": [], "index": {}, "local": None, "machine": {}}
     if check is None:
         faults.append(f"It has no sample of {' or '.join(CHECKS)}, which say what was raced on what.")
         return found
-    for key, kind in (("parameters", dict), ("target", list)):
+    later = [("machine", dict)] if "machine" in check else []  # races of before have none
+    for key, kind in (("parameters", dict), ("target", list), *later):
         try:
             value = printable(json.loads(check[key]))
         except (KeyError, TypeError, ValueError, RecursionError):

@@ -9,10 +9,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from ..race.variables import shown
+from ..race.variables import shown, variable
 from . import compare, limits, noise, page, schedule
 from .explained import report_of
-from .race import IncompleteError, Race, ReportError, connect, load, load_all
+from .race import IncompleteError, Race, ReportError, connect, load, load_all, machine_of
 from .section import Section
 from .table import Column, Table
 from .text import count, setting, started
@@ -114,7 +114,8 @@ def write_comparison(ini: Path, names: list[str], folder: Path, noise_file: Path
     first = next(iter(named.values()))[0]
     problems = problems_of(race for of in named.values() for race in of)
     with worked_out("compared", problems):
-        found = compare.comparison(named, noise.fitting(noise.read(noise_file), first))
+        days = float(variable("NOISE_DAYS") or noise.DAYS)
+        found = compare.comparison(named, *noise.fitting(noise.read(noise_file), first, days))
         title = f"{INCOMPLETE if problems else ''}Comparison of {', '.join(side.title for side in found.sides)}"
         own: Callable[[compare.Comparison], list[Section]] = getattr(report_of(first), "compared", lambda found: [])
         sections = [*own(found), *compare.sections(found)]
@@ -200,6 +201,9 @@ def facts_of(race: Race) -> list[str]:
     for node in race.target:
         jvm = f"{node['jvm']}, {count(race.cores(node), 'core')}, heap {node['heap_mb']} MB"
         lines.append(f"target node {node['node']}: Elasticsearch {node['version']}, {jvm}")
+    if race.machine:
+        where = "load driver and target on" if race.local else "load driver on"
+        lines.append(f"{where} one machine: {', '.join(f'{k} {v}' for k, v in machine_of(race).items())}")
     if race.index:
         size = race.index["store_bytes"] / 1e6
         lines.append(f"index: {race.index['docs']:,} documents, {race.index['segments']} segment(s), {size:,.0f} MB")

@@ -92,6 +92,8 @@ class Compared:
     :param enough: units that a verdict takes: without them nothing is recommended.
     :param least: units below which no interval is given: that of a median has no bounds there, the range itself holds
         it in less than 95 % of cases.
+    :param alone: whether a race is one sample, whatever its units, as a load of one index is: two races are then
+        compared by racing each side several times.
     :param derived: figures that no sample has as such; the report makes them.
     """
 
@@ -102,6 +104,7 @@ class Compared:
     unit: str = "round"
     enough: int = 20
     derived: tuple[Key, ...] = ()
+    alone: bool = False
     least: ClassVar[int] = 6
 
 

@@ -15,6 +15,7 @@ from ..corpus.prepared import Prepared
 from ..wire.bulk import load
 from ..wire.requests import aside, get, guarding, request, touch
 from .challenge import SCHEMA, Key, Operation, Sample, corpora
+from .machine import jvm_flags, machine
 from .parameters import SHAPE
 from .rounds import Guard, Params
 
@@ -76,7 +77,7 @@ async def create_own_index(es: Any, name: str, body: dict[str, Any], foreign: bo
 
 
 async def target_nodes(es: Any) -> list[dict[str, Any]]:
-    """Version, JVM, cores and heap of each node of the target, asked outside the timed section.
+    """Version, JVM with its flags, cores and heap of each node of the target, asked outside the timed section.
 
     Where the node has these attributes, ``cpu_cores`` is the share of the CPU that it is held to, in cores, and
     ``cpu_held_by`` what holds it.
@@ -94,6 +95,7 @@ async def target_nodes(es: Any) -> list[dict[str, Any]]:
             "node": node["name"],
             "version": node["version"],
             "jvm": f"{node['jvm']['vm_name']} {node['jvm']['vm_version']}",
+            "jvm_flags": jvm_flags(node["jvm"].get("input_arguments", ())),
             "cores": node["os"]["allocated_processors"],
             "heap_mb": node["jvm"]["mem"]["heap_max_in_bytes"] >> 20,
             **{key: node["attributes"][key] for key in ("cpu_cores", "cpu_held_by") if key in node["attributes"]},
@@ -122,6 +124,7 @@ async def circumstances(es: Any, values: Any) -> dict[str, Any]:
         "local": is_local(node.config.host for node in es.transport.node_pool.all()),
         "parameters": json.dumps(values),
         "target": json.dumps(await target_nodes(es)),
+        "machine": json.dumps(machine()),
     }
 
 
@@ -129,7 +132,13 @@ CIRCUMSTANCES = (
     Key("schema", "", "version of the samples of this race"),
     Key("local", "", "whether Rally connects to this machine alone"),
     Key("parameters", "", "all track parameters as resolved, as JSON text"),
-    Key("target", "", "version, JVM, cores and heap of each node, as JSON text"),
+    Key("target", "", "version, JVM with its flags, cores and heap of each node, as JSON text"),
+    Key(
+        "machine",
+        "",
+        "of the load driver: CPU model, cores, memory, disk, kernel, virtualisation, governor and load, as JSON text",
+        optional=True,
+    ),
 )
 
 

@@ -273,7 +273,7 @@ INGEST = Challenge(
     corpora=(Metrics,),
     operations=LOADED,
     parameters=(*CORPUS, *LOAD, *ENCODINGS_OF_LOAD),
-    compared=Compared(load.EPOCH, ("wall_ms", "took_ms", "target_cpu_ms"), load.EPOCH, "epochs"),
+    compared=Compared(load.EPOCH, ("wall_ms", "took_ms", "target_cpu_ms"), load.EPOCH, "epochs", alone=True),
     minutes=4,
     disk_factor=5,
     limits=(COLD, corpus_in_memory),

@@ -5,6 +5,15 @@ import numpy as np
 from _tools.report.race import Race, Sample
 
 TARGET = {"node": "target-1", "version": "8.17.2", "jvm": "OpenJDK 21", "cores": 2, "heap_mb": 1024}
+MACHINE = {
+    "cpu": "C",
+    "cores": 2,
+    "memory_mb": 8000,
+    "disk": "ext4",
+    "kernel": "L",
+    "virtualisation": "none",
+    "load": 0.5,
+}
 COSTS = {"A-serial": 20.0, "D_td-msearch": 150.0, "D_td-serial": 350.0}
 
 
@@ -30,4 +39,5 @@ def made(race_id, factor=1.0, seed=0, spread=0.03, rounds=20, costs=COSTS, **cha
         changes.get("parameters", {"nodes": 30, "rounds": rounds}),
         changes.get("target", [TARGET]),
         changes.get("index", {"docs": 5000, "segments": 1, "store_bytes": 10**6}),
+        machine=changes.get("machine", MACHINE),
     )

@@ -1,12 +1,13 @@
 """What a comparison says about races made of known costs."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from races import COSTS, TARGET, made
+from races import COSTS, MACHINE, TARGET, made
 
 from _tools.report import compare, noise
 from _tools.report.race import Race, ReportError
@@ -207,6 +208,48 @@ def test_one_race_may_stand_against_several_but_not_against_two():
     alone = compare.comparison({"a": replicates("one", races=1), "b": replicates("two", races=1, rounds=1)}, None)
     assert "NaN" not in json.dumps(compare.record(alone))
     assert "one-0 and b (2 races) are 3 races together, a verdict takes 4" in few
+
+
+def test_a_race_that_is_one_sample_is_raced_several_times():
+    """Rounds within an ingest are no replicates of it, whatever their number."""
+    alone = {"document": {"challenge": "ingest"}}
+    few = told(list(map(ingest, [made("old", **alone), made("new", 1.5, **alone)])))
+    assert "old and new are 2 races together, a verdict takes 4; race each side 5 times, " in few
+    assert "'make noise CHALLENGE=ingest RACES=5 TAGS=side:old'" in few and "not enough samples |" in few
+    sides = {
+        f"side:{n}": [ingest(made(f"{n}-{i}", f + i / 100, **alone)) for i in range(3)]
+        for n, f in (("a", 1), ("b", 1.5))
+    }
+    text = page(compare.comparison(sides, None))
+    assert " regressed |" in row(text, "Against side:a", "A-serial")
+
+
+def ingest(race):
+    """The same as an ingest, with its rounds as epochs."""
+    samples = [replace(s, kind="ingest-epoch", meta=s.meta | {"target_cpu_ms": 1.0}) for s in race.of("coverage")]
+    return replace(race, samples=samples)
+
+
+def test_another_machine_is_warned_of_and_another_load_is_shown():
+    text = told([made("base"), made("new", seed=1, machine=MACHINE | {"cpu": "D", "load": 7.0})], quiet_floor())
+    assert "the races differ in CPU: ratios of different machines" in text
+    assert row(text, "What differs", "load at the start").split()[-4:] == ["0.50", "|", "7.00", "|"]
+
+
+def test_a_floor_that_is_refused_is_said_to_be():
+    races = [made("base"), made("new", seed=1)]
+    for race in races:
+        race.document["race-timestamp"] = "20260201T000000Z"
+    floor, refused = noise.fitting([quiet_floor()], races[0])
+    text = page(compare.comparison({race.id: [race] for race in races}, floor, refused))
+    assert "no noise floor: that of the races from 20260101T002000Z on is not of this race, which lies 31 days" in text
+
+
+def test_races_further_apart_than_those_of_the_floor_are_warned_of():
+    races = [made("base"), made("new", seed=1)]
+    assert "of the noise floor" not in told(races, quiet_floor()).split("## Warnings")[-1].split("## Against")[0]
+    races[1].document["race-timestamp"] = "20260104T000000Z"
+    assert "the races lie 3.0 days apart, those of the noise floor 0.1 h" in told(races, quiet_floor())
 
 
 def test_races_of_one_name_are_of_one_configuration():

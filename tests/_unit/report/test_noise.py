@@ -2,13 +2,14 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
 from fakes import values
 from hypothesis import given
 from hypothesis import strategies as st
-from races import COSTS, TARGET, made
+from races import COSTS, MACHINE, TARGET, made
 from scipy import stats
 
 from _tools.report import noise
@@ -70,11 +71,38 @@ def test_a_floor_is_kept_and_found_by_configuration(tmp_path):
         noise.keep(floor, file)
     assert noise.read(file) == [other, new]
     named = made("x", target=[TARGET | {"node": "another name"}], parameters={"nodes": 30, "rounds": 99})
-    assert noise.fitting(noise.read(file), named) == new
-    assert noise.fitting(noise.read(file), made("x", target=[TARGET | {"cores": 8}])) is None
-    assert noise.fitting(noise.read(file), made("x", target=[TARGET | {"version": "9.0.0"}])) is None
+    assert noise.fitting(noise.read(file), named) == (new, "")
     stored = json.loads(file.read_text())[1]
-    assert stored["host"]["name"] and stored["races"] == [f"aa-{i}" for i in range(5)]
+    assert stored["races"] == [f"aa-{i}" for i in range(5)]
+    assert stored["started"][0] == "20260101T000000Z" and stored["machine"] == MACHINE
+
+
+@pytest.mark.parametrize(
+    "changes, why",
+    [
+        ({"target": [TARGET | {"cores": 8}]}, "version, JVM, its flags, cores or heap of the target differ"),
+        ({"target": [TARGET | {"version": "9.0.0"}]}, "version, JVM, its flags, cores or heap of the target differ"),
+        ({"target": [TARGET | {"jvm_flags": "-Xint"}]}, "version, JVM, its flags, cores or heap of the target differ"),
+        ({"parameters": {"nodes": 31}}, r"nodes is \[31\], not \[30\]"),
+        ({"machine": MACHINE | {"cpu": "another"}}, r"which ran on another machine \(CPU\)"),
+        ({"machine": {}}, r"ran on another machine \(CPU, cores of the machine, disk, .*memory"),
+        (
+            {"document": {"race-timestamp": "20260109T000500Z"}},
+            r"which lies 8 days away; a floor holds for 7 \(NOISE_DAYS\)",
+        ),
+        ({"document": {"race-timestamp": "20251224T000000Z"}}, "which lies 8 days away"),
+    ],
+)
+def test_a_floor_is_refused_for_what_it_does_not_speak_of(changes, why):
+    found, refused = noise.fitting([noise.measure(aa(0.01))], made("x", **changes))
+    assert found is None and re.search(why, refused) and "20260101T000000Z" in refused
+
+
+def test_a_floor_holds_for_as_long_as_is_said_and_whatever_the_load():
+    floor = noise.measure(aa(0.01))
+    late = made("x", document={"race-timestamp": "20260111T000000Z"}, machine=MACHINE | {"load": 9.0})
+    assert noise.fitting([floor], late, 10)[0] == floor
+    assert noise.fitting([floor], made("x", document={"challenge": "ingest"})) == (None, "")
 
 
 @pytest.mark.parametrize(
@@ -90,7 +118,7 @@ def test_a_floor_is_kept_and_found_by_configuration(tmp_path):
 def test_a_floor_fits_whatever_only_selects(changes, fits):
     floor = noise.measure(aa(0.01, parameters=values()))
     other = made("x", parameters=values(**changes))
-    assert noise.fitting([floor], other) == (floor if fits else None)
+    assert noise.fitting([floor], other)[0] == (floor if fits else None)
 
 
 def test_the_floor_of_the_geometric_mean_is_of_its_cells_alone():
@@ -103,7 +131,7 @@ def test_a_file_that_is_no_noise_is_said_to_be_none(tmp_path):
     file = tmp_path / "noise.json"
     for text in ("{", '[{"cells": {}}]', "7"):
         file.write_text(text)
-        with pytest.raises(ReportError, match="remove it and run 'make aa' again"):
+        with pytest.raises(ReportError, match="remove it and run 'make noise' again"):
             noise.read(file)
 
 
@@ -112,7 +140,10 @@ def test_a_file_that_is_no_noise_is_said_to_be_none(tmp_path):
     [
         (aa(0)[:2], "2 races are too few, it takes 3 or more"),
         ([*aa(0), made("odd", parameters={"nodes": 31})], r"\[odd\] is of another .* nodes is \[31\], not \[30\]"),
-        ([*aa(0), made("odd", target=[TARGET | {"cores": 8}])], "version, JVM, cores or heap of the target differ"),
+        (
+            [*aa(0), made("odd", target=[TARGET | {"cores": 8}])],
+            "version, JVM, its flags, cores or heap of the target differ",
+        ),
     ],
 )
 def test_races_that_make_no_floor(races, message):

@@ -1,4 +1,4 @@
-"""How ``make aa`` repeats a race."""
+"""How ``make noise`` repeats a race."""
 
 import contextlib
 import types
@@ -36,7 +36,7 @@ def raced(monkeypatch):
 
 
 def test_five_races_of_one_configuration_make_the_noise(raced):
-    assert command.aa() == 0
+    assert command.noise() == 0
     assert len(set(raced.ids)) == raced.waits == 5
     assert raced.noise == [raced.ids]
 
@@ -45,18 +45,18 @@ def test_a_race_that_fails_ends_it(raced, monkeypatch):
     monkeypatch.setenv("RACES", "3")
     monkeypatch.setenv("RACE_ID", "x")
     raced.fail = ("x-2",)
-    assert command.aa() == 64
+    assert command.noise() == 64
     assert raced.ids == ["x-1", "x-2"] and raced.noise == []
 
 
 def test_races_of_before_are_not_raced_again(raced, monkeypatch):
     monkeypatch.setenv("RACES", "a b last")
-    assert command.aa() == 0
+    assert command.noise() == 0
     assert raced.ids == [] and raced.noise == [["a", "b", "last"]]
 
 
 def test_two_races_are_too_few(raced, monkeypatch):
     monkeypatch.setenv("RACES", "2")
     with pytest.raises(RaceError, match=r"RACES is \[2\], noise between races takes 3 or more"):
-        command.aa()
+        command.noise()
     assert raced.ids == []

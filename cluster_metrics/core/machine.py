@@ -1,0 +1,72 @@
+"""What a race runs on: the machine of the load driver, and the flags of the target's JVMs."""
+
+import os
+import platform
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import psutil
+from esrally.utils import sysstats
+
+GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+PRODUCT = Path("/sys/class/dmi/id/product_name")
+CPU_INFO = Path("/proc/cpuinfo")
+CONTAINER = Path("/.dockerenv"), Path("/run/.containerenv")
+FILES = ("/", "Path", "File", "-Xlog")
+"""In flags that name files, which differ from node to node and say nothing of speed."""
+
+
+def machine() -> dict[str, Any]:
+    """CPU model, cores, MB of memory, disk, kernel and virtualisation of this machine, the governor of its first core
+    where there is one, and its load (of a minute) now."""
+    found = {
+        "cpu": _cpu(),
+        "cores": psutil.cpu_count(),
+        "memory_mb": psutil.virtual_memory().total >> 20,
+        "disk": _disk(Path(__file__).resolve()),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "virtualisation": _virtualisation(),
+        "load": os.getloadavg()[0],
+    }
+    return found | ({"governor": governor} if (governor := _read(GOVERNOR)) else {})
+
+
+def jvm_flags(arguments: Iterable[str]) -> str:
+    """Those of a JVM's arguments that may matter for its speed."""
+    return " ".join(a for a in arguments if a.startswith("-X") and not any(part in a for part in FILES))
+
+
+def _cpu() -> str:
+    """The model as Linux names it, or else by its numbers; elsewhere as Rally finds it, which takes a second."""
+    found = dict(re.split(r"\s*:\s*", line, maxsplit=1) for line in _read(CPU_INFO).splitlines() if ":" in line)
+    if (model := found.get("model name", "unknown")) != "unknown":
+        return model
+    numbers = [f"{k} {found[k]}" for k in ("vendor_id", "cpu family", "model") if found.get(k)]
+    return ", ".join(numbers) or sysstats.cpu_model()
+
+
+def _disk(path: Path) -> str:
+    """File system, device and size of the disk that holds a path."""
+    mounts = [p for p in psutil.disk_partitions(all=True) if path.is_relative_to(p.mountpoint)]
+    of = max(mounts, key=lambda p: len(p.mountpoint), default=None)
+    size = f"{psutil.disk_usage(str(path)).total / 1e9:,.0f} GB"
+    return f"{of.fstype} on {of.device}, {size}" if of else size
+
+
+def _virtualisation() -> str:
+    """What is known of a hypervisor and a container around this process."""
+    found = []
+    if any(line.startswith("flags") and " hypervisor" in line for line in _read(CPU_INFO).splitlines()):
+        found.append(" ".join(["virtual machine", *([f"({product})"] if (product := _read(PRODUCT)) else [])]))
+    if any(path.exists() for path in CONTAINER):
+        found.append("container")
+    return ", ".join(found) or "none seen"
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

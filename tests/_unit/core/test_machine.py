@@ -1,0 +1,36 @@
+"""What a race says of the machine it ran on."""
+
+import json
+
+import psutil
+
+from cluster_metrics.core import machine as of
+from cluster_metrics.core.machine import jvm_flags, machine
+
+
+def test_this_machine_is_described():
+    found = machine()
+    assert json.loads(json.dumps(found)) == found
+    assert found["cores"] == psutil.cpu_count() and found["memory_mb"] > 100 and found["load"] >= 0
+    assert all(found[key] for key in ("cpu", "disk", "kernel", "virtualisation")) and "GB" in found["disk"]
+
+
+def test_a_cpu_without_a_name_is_told_by_its_numbers_and_a_hypervisor_is_seen(tmp_path, monkeypatch):
+    info = tmp_path / "cpuinfo"
+    monkeypatch.setattr(of, "CPU_INFO", info)
+    monkeypatch.setattr(of, "PRODUCT", tmp_path / "none")
+    monkeypatch.setattr(of, "CONTAINER", (tmp_path / "none",))
+    monkeypatch.setattr(of, "GOVERNOR", tmp_path / "governor")
+    info.write_text("vendor_id\t: V\ncpu family\t: 6\nmodel\t\t: 106\nmodel name\t: unknown\nflags\t: fpu hypervisor\n")
+    found = machine()
+    assert (found["cpu"], found["virtualisation"]) == ("vendor_id V, cpu family 6, model 106", "virtual machine")
+    assert "governor" not in found
+    (tmp_path / "governor").write_text("powersave\n")
+    info.write_text("model name\t: A CPU @ 2: fast\nflags\t: fpu\n")
+    found = machine()
+    assert (found["cpu"], found["virtualisation"], found["governor"]) == ("A CPU @ 2: fast", "none seen", "powersave")
+
+
+def test_flags_that_name_files_are_left_out():
+    given = ["-Xms1g", "-Djava.io.tmpdir=/tmp/x", "-XX:+UseG1GC", "-XX:ErrorFile=a.log", "-XX:HeapDumpPath=data"]
+    assert jvm_flags([*given, "-Xlog:gc*", "--add-opens=x"]) == "-Xms1g -XX:+UseG1GC"
