@@ -1,9 +1,8 @@
-"""Whether the shipped verdict can be trusted: false alarms on equal races, and true slow-downs of 10 % found.
+"""Whether what is shipped can be trusted: its verdicts on equal and on slower races, its intervals, its corrections.
 
-Simulated: two races and a noise floor from 5 A/A races, all drawn anew for each trial; 5 races against 5 as replicates;
-and two cells of one race, paired by round. Recorded: the ``es_profile_decomp.csv`` files that the variable CSV names.
-The verdict is that of ``make compare`` with fewer resamples, for speed. The CV is that of the rounds beside drift.
-Seeded, so each run prints the same; it takes about five minutes.
+Simulated with the functions that reports use, but for fewer resamples; seeded, so each run gives the same. The tables
+go into docs/statistics.md. With the variable CSV, instead, the recorded rounds of ``es_profile_decomp.csv`` files are
+compared with themselves, and the table is printed.
 """
 
 import csv
@@ -21,11 +20,17 @@ from ..report.noise import half_width
 from ..report.stats import (
     ENOUGH,
     ENOUGH_RACES,
+    LEAST,
     Estimate,
     Samples,
     Verdict,
+    autocorrelation,
     cv,
+    detectable,
     log_error,
+    mean,
+    median,
+    optimism,
     paired_ratio,
     race_ratio,
     ratio,
@@ -34,19 +39,25 @@ from ..report.stats import (
 )
 from ..report.table import Column, Table, Words
 from ..report.text import percent
+from ..report.verdicts import Gate, benjamini_hochberg, holm, judge
 
+PAGE = Path(__file__).parents[2] / "docs/statistics.md"
 TRIALS = 500
 RESAMPLES = 1000
 ERROR_RESAMPLES = 200
-AA_RACES = 5
+FLOORS = (3, 5, 10)
+"""Races that a noise floor is measured by."""
 SLOWER = 1.1
 ROUNDS = 40
 """Default of the track parameter ``rounds``."""
-MORE_ROUNDS = 80
-REPLICATES = 5
-CVS = (0.03, 0.05, 0.07, 0.10, 0.15)
+SIZES = (ENOUGH, ROUNDS, 80)
+REPLICATES = (3, 5)
+CVS = (0.05, 0.10, 0.15)
 DRIFT = 0.1
 PAUSES = 0.1
+STEPS = 11
+"""Ratios of a table, as those of ingest-decomp."""
+CHANGES = (Verdict.IMPROVED, Verdict.REGRESSED)
 Draw = Callable[[int], Samples]
 """Draws so many rounds, about 1 each."""
 
@@ -66,14 +77,18 @@ class Score:
 
     def add(self, estimate: Estimate, enough: int = ENOUGH) -> None:
         """Judges a ratio of equal sides, and the same with its second side slower: that only scales the ratio."""
-        value, low, high = (SLOWER * x for x in (estimate.value, estimate.low, estimate.high))
-        slower = replace(estimate, value=value, low=low, high=high)
         self.trials += 1
-        self.alarms += verdict(estimate, enough=enough) in (Verdict.IMPROVED, Verdict.REGRESSED)
-        self.found += verdict(slower, enough=enough) is Verdict.REGRESSED
+        self.alarms += verdict(estimate, enough=enough) in CHANGES
+        self.found += verdict(times(estimate, SLOWER), enough=enough) is Verdict.REGRESSED
 
-    def texts(self) -> list[str]:
-        return [percent(self.alarms / self.trials), percent(self.found / self.trials)]
+    @property
+    def text(self) -> str:
+        return f"{percent(self.alarms / self.trials)} / {percent(self.found / self.trials)}"
+
+
+def times(estimate: Estimate, factor: float) -> Estimate:
+    value, low, high = (factor * x for x in (estimate.value, estimate.low, estimate.high))
+    return replace(estimate, value=value, low=low, high=high)
 
 
 def steady(rng: np.random.Generator, spread: float, n: int) -> Samples:
@@ -88,6 +103,14 @@ def heavy(rng: np.random.Generator, spread: float, n: int) -> Samples:
     return steady(rng, spread / 2, n) + np.log1p(pauses)
 
 
+def resembling(rng: np.random.Generator, spread: float, n: int, r: float) -> Samples:
+    """The same CV, each round correlated with the one before by r."""
+    found = steady(rng, spread, n)
+    for i in range(1, n):
+        found[i] = r * found[i - 1] + math.sqrt(1 - r**2) * found[i]
+    return found
+
+
 @dataclass(frozen=True)
 class Noise:
     """Noise of rounds and of races.
@@ -96,17 +119,21 @@ class Noise:
     :param rounds: draws the logarithms of a cell's rounds.
     :param drift: from the first round to the last, up or down by chance.
     :param between: standard deviation of the noise between races, a factor common to all rounds of a race.
+    :param together: the same among the races of a noise floor, which are taken back to back.
     """
 
     shape: str
     rounds: Callable[[np.random.Generator, float, int], Samples]
     drift: float = 0.0
     between: float = 0.0
+    together: float = 0.0
 
-    def race(self, rng: np.random.Generator, spread: float) -> Draw:
+    def race(self, rng: np.random.Generator, spread: float, between: float | None = None) -> Draw:
+        apart = self.between if between is None else between
+
         def draw(n: int) -> Samples:
             slope = rng.choice((-1, 1)) * np.linspace(-self.drift / 2, self.drift / 2, n)
-            return np.asarray(np.exp(self.rounds(rng, spread, n) + slope + self.between * rng.standard_normal()))
+            return np.asarray(np.exp(self.rounds(rng, spread, n) + slope + apart * rng.standard_normal()))
 
         return draw
 
@@ -117,30 +144,36 @@ class Noise:
 
 NOISES = [
     Noise("steady", steady),
-    Noise("steady", steady, between=0.01),
-    Noise("steady", steady, between=0.02),
-    Noise(f"drift of {percent(DRIFT)}", steady, drift=DRIFT, between=0.01),
-    Noise("heavy tails", heavy, between=0.01),
+    Noise("steady", steady, between=0.01, together=0.01),
+    Noise("steady", steady, between=0.02, together=0.02),
+    Noise("steady, floor from races back to back", steady, between=0.02),
+    Noise("steady, floor from races back to back", steady, between=0.02, together=0.01),
+    Noise(f"drift of {percent(DRIFT)}", steady, drift=DRIFT, between=0.01, together=0.01),
+    Noise("heavy tails", heavy, between=0.01, together=0.01),
 ]
 
 
-def two_races(make: Draw, rounds: int, trials: int) -> tuple[Score, Score]:
-    """Scores of two races compared with a floor from A/A races, and without."""
-    floored, bare = Score(), Score()
+def _level(samples: Samples) -> float:
+    return math.log(np.median(samples))
+
+
+def two_races(make: Draw, noise: Draw, rounds: int, trials: int) -> dict[int, Score]:
+    """Scores of two races compared with a floor from so many races, and without one (0)."""
+    scores = {n: Score() for n in (0, *FLOORS)}
     for _ in range(trials):
-        same = [make(rounds) for _ in range(AA_RACES)]
-        floor = half_width([math.log(np.median(s)) for s in same], [log_error(s, ERROR_RESAMPLES) for s in same])
+        same = [noise(rounds) for _ in range(max(FLOORS))]
+        levels, errors = ([of(s) for s in same] for of in (_level, lambda s: log_error(s, ERROR_RESAMPLES)))
         found = ratio(make(rounds), make(rounds), RESAMPLES)
-        floored.add(widened(found, floor))
-        bare.add(found)
-    return floored, bare
+        for n, score in scores.items():
+            score.add(widened(found, half_width(levels[:n], errors[:n])) if n else found)
+    return scores
 
 
 def replicated(make: Draw, rounds: int, races: int, trials: int) -> Score:
     """Score of so many races against as many, each a replicate."""
     score = Score()
     for _ in range(trials):
-        sides = [[math.log(np.median(make(rounds))) for _ in range(races)] for _ in range(2)]
+        sides = [[_level(make(rounds)) for _ in range(races)] for _ in range(2)]
         score.add(race_ratio(*sides), ENOUGH_RACES)
     return score
 
@@ -153,30 +186,99 @@ def one_race(make: Draw, rounds: int, trials: int) -> Score:
     return score
 
 
-def simulated(trials: int = TRIALS) -> str:
-    """The table of simulated races."""
+def between_races(trials: int = TRIALS) -> Table:
+    """Equal sides called different, and slow-downs of 10 % found, by noise and design."""
     rows = []
     for noise in NOISES:
         for spread in CVS:
             rng = np.random.default_rng(1)
-            race, cell = noise.race(rng, spread), noise.cell(rng, spread)
-            shorter, _ = two_races(race, ENOUGH, trials)
-            floored, bare = two_races(race, ROUNDS, trials)
-            longer, _ = two_races(race, MORE_ROUNDS, trials)
-            scores = [shorter, floored, longer, bare, replicated(race, ROUNDS, REPLICATES, trials)]
-            figures = [score.texts() for score in (*scores, one_race(cell, ROUNDS, trials))]
-            about = [noise.shape, percent(noise.between), percent(spread)]
-            rows.append(dict(enumerate([*about, *(text for pair in figures for text in pair)])))
-    head = ["rounds", "between races", "CV of rounds", f"{ENOUGH} rounds: alarms", "found"]
-    head += [f"{ROUNDS} rounds: alarms", "found", f"{MORE_ROUNDS} rounds: alarms", "found", "no floor: alarms", "found"]
-    head += [f"{REPLICATES} races a side: alarms", "found", "within a race: alarms", "found"]
-    return _table(head, rows)
+            race, together = noise.race(rng, spread), noise.race(rng, spread, noise.together)
+            row = {"shape": noise.shape, "between": percent(noise.between), "together": percent(noise.together)}
+            row |= {"cv": percent(spread), "within": one_race(noise.cell(rng, spread), ROUNDS, trials).text}
+            row |= {f"floor {n}": s.text for n, s in two_races(race, together, ROUNDS, trials).items()}
+            rows.append(row | {f"sides {n}": replicated(race, ROUNDS, n, trials).text for n in REPLICATES})
+    columns = [Words("shape", "rounds"), Column("between", "between races"), Column("together", "in the floor's")]
+    columns += [Column("cv", "CV"), Column("within", "two cells of a race"), Column("floor 0", "two races, no floor")]
+    columns += [Column(f"floor {n}", f"floor of {n} races") for n in FLOORS]
+    return Table("between", [*columns, *(Column(f"sides {n}", f"{n} races a side") for n in REPLICATES)], rows)
 
 
-def _table(head: list[str], rows: list) -> str:
-    """The first column is of words."""
-    columns = [Words(0, head[0]), *(Column(i, text) for i, text in enumerate(head) if i)]  # type: ignore[arg-type]
-    return Table("statistics", columns, rows).markdown()
+def intervals(trials: int = TRIALS) -> Table:
+    """How often 95 % intervals hold the truth, by samples and how much they resemble their neighbours."""
+    rows = []
+    for n in (3, 6, 10, 15, 20, 40, 90):
+        for r in (0.0, 0.3, 0.6):
+            rng, held, seen = np.random.default_rng(n), [0, 0], 0.0
+            for _ in range(trials):
+                logs = resembling(rng, 0.05, n, r)
+                whole, middle = mean(logs + 1, RESAMPLES), median(np.exp(logs), RESAMPLES)
+                held[0] += whole.low <= 1 <= whole.high
+                held[1] += middle.low <= 1 <= middle.high
+                seen += autocorrelation(logs) / trials
+            row = {"n": n, "r": f"{r:g}", "seen": f"{seen:.2f}" if n >= LEAST else "–"}
+            row |= {"mean": percent(held[0] / trials), "median": percent(held[1] / trials) if n >= LEAST else "none"}
+            rows.append(row)
+    columns = [Column("n", "samples"), Column("r", "true autocorrelation"), Column("seen", "seen")]
+    columns += [Column("mean", "interval of the mean"), Column("median", "of the median")]
+    return Table("intervals", columns, rows)
+
+
+def power(trials: int = TRIALS) -> Table:
+    """Of changes as large as the report names on average, how many are found."""
+    rows = []
+    for n in (6, 10, *SIZES):
+        for spread in CVS:
+            rng = np.random.default_rng(n)
+            ratios = [
+                paired_ratio(np.exp(steady(rng, spread, n)), np.exp(steady(rng, spread, n)), RESAMPLES)
+                for _ in range(trials)
+            ]
+            named = float(np.median([detectable(e) for e in ratios]))
+            told = [verdict(times(e, 1 + named), enough=6) is Verdict.REGRESSED for e in ratios]
+            same = [verdict(e, enough=6) is Verdict.EQUIVALENT for e in ratios]
+            edge = [verdict(times(e, 1.03), enough=6) is Verdict.EQUIVALENT for e in ratios]
+            row = {"n": n, "cv": percent(spread), "named": percent(named), "told": percent(float(np.mean(told)))}
+            rows.append(row | {"same": percent(float(np.mean(same))), "edge": percent(float(np.mean(edge)))})
+    columns = [Column("n", "rounds"), Column("cv", "CV of each cell"), Column("named", "change named for 80 %")]
+    columns += [Column("told", "it is found in"), Column("same", "equal cells called equivalent")]
+    return Table("power", [*columns, Column("edge", "cells 3 % apart called so")], rows)
+
+
+def together(trials: int = TRIALS) -> Table:
+    """Tables of equal ways in which any is called different; and the optimism of the fastest of many."""
+    rows = []
+    for n in (ENOUGH, ROUNDS):
+        rng, gate = np.random.default_rng(n), Gate(threshold=0.0)
+        alone, of_holm, of_bh = 0, 0, 0
+        for _ in range(trials // 5):
+            found = [median(np.exp(steady(rng, 0.1, n)), RESAMPLES) for _ in range(STEPS)]
+            alone += any(verdict(e, 0.0) in CHANGES for e in found)
+            of_holm += any(j.verdict in CHANGES for j in judge(found, gate, holm))
+            of_bh += any(j.verdict in CHANGES for j in judge(found, gate, benjamini_hochberg))
+        ways = [np.exp([steady(rng, 0.1, n) for _ in range(37)]) for _ in range(trials // 5)]
+        true = [-math.log(np.median(w, axis=1).min()) for w in ways]
+        said = {"alone": alone, "holm": of_holm, "bh": of_bh}
+        row = {k: percent(v / (trials // 5)) for k, v in said.items()} | {"true": percent(float(np.mean(true)))}
+        told = float(np.mean([optimism(w, ERROR_RESAMPLES) for w in ways]))
+        rows.append({"n": n} | row | {"told": percent(told)})
+    columns = [Column("n", "rounds"), Column("alone", f"{STEPS} equal ways, each by itself"), Column("holm", "Holm")]
+    columns += [Column("bh", "Benjamini–Hochberg"), Column("true", "fastest of 37 equal ways overstated by")]
+    return Table("together", [*columns, Column("told", "the report says")], rows)
+
+
+TABLES = (between_races, intervals, power, together)
+
+
+def write(page: Path = PAGE, trials: int = TRIALS) -> None:
+    """Puts the tables between their marks in a page, and prints them."""
+    text = page.read_text()
+    for make in TABLES:
+        table = make(trials).markdown()
+        print(f"{table}\n", flush=True)
+        begin, end = f"<!-- {make.__name__}, by make bench-statistics -->\n", f"<!-- end of {make.__name__} -->\n"
+        before, rest = text.split(begin, 1)
+        text = f"{before}{begin}{table}{end}{rest.split(end, 1)[1]}"
+        page.write_text(text)
 
 
 def recorded(files: list[Path], trials: int = TRIALS) -> str:
@@ -192,10 +294,12 @@ def recorded(files: list[Path], trials: int = TRIALS) -> str:
                 mixed = rng.permutation(walls)
                 halves.add(ratio(mixed[:half], mixed[half : 2 * half], RESAMPLES), half)
                 drawn.add(ratio(rng.choice(walls, ROUNDS), rng.choice(walls, ROUNDS), RESAMPLES))
-            about = [f"{file.parent.name[:8]} {cell}", len(walls), percent(cv(walls))]
-            rows.append(dict(enumerate([*about, *halves.texts(), *drawn.texts()])))
-    head = ["race and cell", "rounds", "CV", "halves: alarms", "found", f"{ROUNDS} drawn: alarms", "found"]
-    return _table(head, rows)
+            row = {"cell": f"{file.parent.name[:8]} {cell}", "n": len(walls), "cv": percent(cv(walls))}
+            rows.append(row | {"halves": halves.text, "drawn": drawn.text})
+    columns = [Words("cell", "race and cell"), Column("n", "rounds"), Column("cv", "CV")]
+    return Table(
+        "recorded", [*columns, Column("halves", "halves"), Column("drawn", f"{ROUNDS} drawn")], rows
+    ).markdown()
 
 
 def plan_of(file: Path) -> dict[str, Samples]:
@@ -209,8 +313,10 @@ def plan_of(file: Path) -> dict[str, Samples]:
 
 
 def main() -> None:
-    files = [Path(name) for name in variable("CSV").split()]
-    print(recorded(files) if files else simulated())
+    if files := [Path(name) for name in variable("CSV").split()]:
+        print(recorded(files))
+    else:
+        write()
 
 
 if __name__ == "__main__":

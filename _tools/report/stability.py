@@ -7,7 +7,7 @@ import numpy as np
 from .cells import Cells, compared_in
 from .race import Race
 from .section import Figure, Section
-from .stats import Samples, cv, drift, outliers
+from .stats import RESEMBLING, Samples, autocorrelation, cv, drift, outliers
 from .table import Column, Table, Words, share
 from .text import percent
 
@@ -156,14 +156,16 @@ def _spread(race: Race, cells: Cells) -> list[str | Table]:
         row = {"cell": name, "n": len(samples), "median": float(np.median(samples)), "cv": cv(samples)}
         if name != compared.base and compared.base in cells.names and cells.has(compared.base, name):
             base, own = cells.values(judged, compared.base, name)
-            row["cv_ratio"] = cv(own / base)
+            row["cv_ratio"], row["resembling"] = cv(own / base), autocorrelation(own / base)
         rows.append(row | {k: getattr(counts, k) for k in ("low_severe", "low_mild", "high_mild", "high_severe")})
     columns = [Words("cell", "cell"), Column("n", f"{unit}s"), Column("median", "median"), share("cv", "CV")]
-    columns += [share("cv_ratio", "CV of ratio"), Column("low_severe", "low severe"), Column("low_mild", "low mild")]
+    columns += [share("cv_ratio", "CV of ratio"), Column("resembling", "its autocorrelation", form="{:.2f}".format)]
+    columns += [Column("low_severe", "low severe"), Column("low_mild", "low mild")]
     columns += [Column("high_mild", "high mild"), Column("high_severe", "high severe")]
     return [
         f"Spread of the {unit}s, {race.figure(judged)}. The ratio is that to {compared.base} within each {unit}; its "
-        "CV is what counts for ratios within this race, the other for comparisons with other races. Outliers by "
+        "CV is what counts for ratios within this race, the other for comparisons with other races. Its "
+        f"autocorrelation is that with the next {unit}; above {RESEMBLING:g} intervals are widened. Outliers by "
         "Tukey's fences: mild beyond 1.5, severe beyond 3 interquartile ranges outside the quartiles; counted here, "
         "dropped nowhere.",
         Table("spread", columns, rows),

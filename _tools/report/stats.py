@@ -10,7 +10,7 @@ from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import optimize, stats
 
 from cluster_metrics.core.challenge import Compared
 
@@ -31,6 +31,8 @@ THRESHOLD = 0.01
 DELTA = 0.03
 """Change within which two sides are called equivalent."""
 LEVEL, POWER = 0.05, 0.8
+MANY = 1000.0
+"""Degrees of freedom with which Student's t is as good as normal."""
 RESEMBLING = 0.2
 """Autocorrelation above which intervals are widened."""
 Samples = npt.NDArray[np.float64]
@@ -153,20 +155,20 @@ def widening(samples: Samples) -> float:
     return math.sqrt(n / effective) * float(stats.t.ppf(0.975, effective - 1) / stats.t.ppf(0.975, n - 1))
 
 
-def median(samples: Samples) -> Estimate:
+def median(samples: Samples, resamples: int = RESAMPLES) -> Estimate:
     """The median of samples with its interval (seeded, so the same samples give the same interval): by percentiles of
     the bootstrap; below 15 samples by its standard error and Student's t; none below 6.
 
     :raises ValueError: without samples.
     """
-    return _estimate(samples, _median)
+    return _estimate(samples, _median, resamples)
 
 
-def mean(samples: Samples) -> Estimate:
+def mean(samples: Samples, resamples: int = RESAMPLES) -> Estimate:
     """The mean of samples with its interval: Student's below 15 samples, where the bootstrap's is too narrow, and none
     below 3; see :func:`median`."""
     if not 0 < (n := len(samples)) < FEW:
-        return _estimate(samples, lambda x: np.mean(x, axis=-1))
+        return _estimate(samples, lambda x: np.mean(x, axis=-1), resamples)
     error = float(stats.sem(samples)) * widening(samples) if n > 2 else math.nan
     half = float(stats.t.ppf(1 - LEVEL / 2, n - 1)) * error
     value = float(np.mean(samples))
@@ -289,7 +291,7 @@ def crossing(at: Samples, logs: Samples, resamples: int = 2000) -> Estimate:
 
 def optimism(ways: Samples, resamples: int = 2000) -> float:
     """By how much the least of the medians of several ways is too low since it was chosen for being the least, as a
-    share: how much lower it is, in rounds resampled, than what the way that is least there takes in all rounds.
+    share, 0 or above: how much lower it is, in rounds resampled, than what the way that is least there takes in all.
 
     :param ways: a row per way, a column per round; all above 0.
     """
@@ -297,7 +299,7 @@ def optimism(ways: Samples, resamples: int = 2000) -> float:
     resampled = np.array([np.median(row[picks], axis=1) for row in ways])
     chosen = np.argmin(resampled, axis=0)
     least = resampled[chosen, np.arange(resamples)]
-    return float(math.expm1(np.mean(np.log(np.median(ways, axis=1)[chosen] / least))))
+    return max(0.0, math.expm1(float(np.mean(np.log(np.median(ways, axis=1)[chosen] / least)))))
 
 
 def log_level(cells: Samples) -> float:
@@ -361,14 +363,16 @@ def p_value(estimate: Estimate, threshold: float = THRESHOLD) -> float:
 
 
 def detectable(estimate: Estimate, threshold: float = THRESHOLD, tests: int = 1) -> float:
-    """The change that would have been called one in 80 % of cases, as a share; nan without an interval.
+    """The change that would have been called one in 80 % of cases, as a share; nan without an interval: that at which
+    the noncentral t exceeds the bound so often.
 
     :param tests: that are made together, of which the strictest counts.
     """
     low, high = estimate.bounds(1 - LEVEL / tests)
-    quantiles = [float(stats.t.ppf(q, estimate.freedom)) for q in (1 - LEVEL / tests / 2, POWER)]
-    half = math.log(high / low) / 2
-    return math.expm1(math.log1p(threshold) + half * (1 + quantiles[1] / quantiles[0]))
+    freedom = min(estimate.freedom, MANY)
+    bound = float(stats.t.ppf(1 - LEVEL / tests / 2, freedom))
+    away = optimize.brentq(lambda x: float(stats.nct.sf(bound, freedom, x)) - POWER, 0, 5 * bound)
+    return math.expm1(math.log1p(threshold) + math.log(high / low) / 2 * away / bound)
 
 
 def outliers(samples: Samples) -> Outliers:

@@ -4,7 +4,7 @@ from _tools.report import plots, runs, stability, timelines
 from _tools.report.cells import Cells
 from _tools.report.race import Race
 from _tools.report.section import Figure, Section
-from _tools.report.stats import Estimate, Verdict
+from _tools.report.stats import Estimate, Verdict, optimism
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number, percent
 from _tools.report.verdicts import Judged, gate_of, judge
@@ -63,7 +63,7 @@ def judged(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> dict[st
 
 def best(race: Race, cells: Clients) -> str:
     """The fastest cell among the naive client and the steps."""
-    return min([NAIVE, *(s.name for s, _ in taken(race, cells))], key=lambda c: cells.one("wall_ms", c).value)
+    return max([NAIVE, *(s.name for s, _ in taken(race, cells))], key=lambda c: cells.times_as_fast(NAIVE, c).value)
 
 
 def sections(race: Race) -> list[Section]:
@@ -171,11 +171,14 @@ def _waterfall(cells: Clients, steps: list[tuple[Step, str]]) -> Figure:
 
 
 def _performance(race: Race, cells: Clients) -> str:
-    top = best(race, cells)
+    top, ways = best(race, cells), [NAIVE, *(s.name for s, _ in taken(race, cells))]
     fast, rate = cells.times_as_fast(NAIVE, top), cells.one("rows_per_second", top)
+    walls = cells.matrix("wall_ms", ways)
+    name = f"**{top}**" if fast.n >= race.record.compared.enough else top
     lines = [
-        f"The fastest cell is **{top}** with {number(rate.value)} rows/s {interval(rate)}: {number(fast.value)} × "
-        f"{interval(fast)} the naive client."
+        f"The fastest cell is {name} with {number(rate.value)} rows/s {interval(rate)}: {number(fast.value)} × "
+        f"{interval(fast)} the naive client, the median of the ratios within rounds. It is the fastest of {len(ways)}; "
+        f"choosing it for that overstates it by {percent(optimism(walls / walls[0]))} on average."
     ]
     part = cells.one(lambda meta: meta["client_cpu_ms"] / meta["wall_ms"], top)
     own = cells.one(lambda meta: (meta["encode_ms"] + meta["parse_ms"]) / meta["wall_ms"], top)

@@ -1,6 +1,7 @@
 """The benchmark of the statistics counts what it says it counts."""
 
 import random
+import re
 
 import numpy as np
 import pytest
@@ -48,9 +49,40 @@ def test_noise_between_races_is_common_to_the_rounds_of_a_race():
 
 def test_quiet_races_are_told_apart_and_equal_ones_are_not():
     draw = bench.Noise("x", bench.steady).race(np.random.default_rng(1), 0.01)
-    floored, bare = bench.two_races(draw, 20, 30)
-    for score in (floored, bare, bench.one_race(draw, 20, 30), bench.replicated(draw, 20, 3, 30)):
+    scores = bench.two_races(draw, draw, 20, 30)
+    assert list(scores) == [0, *bench.FLOORS]
+    for score in (*scores.values(), bench.one_race(draw, 20, 30), bench.replicated(draw, 20, 3, 30)):
         assert (score.trials, score.alarms, score.found) == (30, 0, 30)
+
+
+def test_a_floor_of_races_back_to_back_misses_what_changes_between_days():
+    noise = bench.Noise("x", bench.steady, between=0.03)
+    rng = np.random.default_rng(1)
+    apart, together = noise.race(rng, 0.01), noise.race(rng, 0.01, noise.together)
+    blind, seen = (bench.two_races(apart, floor, 20, 60)[5].alarms for floor in (together, apart))
+    assert blind > 20 and seen < 12
+
+
+def test_rounds_that_resemble_their_neighbours_do_so_and_keep_their_cv():
+    found = bench.resembling(np.random.default_rng(1), 0.1, 20_000, 0.6)
+    assert np.corrcoef(found[1:], found[:-1])[0, 1] == pytest.approx(0.6, abs=0.03)
+    assert cv(np.exp(found)) == pytest.approx(0.1, rel=0.1)
+
+
+def test_every_table_has_its_place_on_the_page_and_changes_nothing_else(tmp_path, capsys):
+    page = tmp_path / "statistics.md"
+    page.write_text(bench.PAGE.read_text())
+    shipped = {table.__name__: head(page, table.__name__) for table in bench.TABLES}
+    bench.write(page, 5)
+    for name, (columns, *_) in shipped.items():
+        assert [c.strip() for c in head(page, name)[0].split("|")] == [c.strip() for c in columns.split("|")]
+    before, after = (re.sub(r"(?m)^\|.*\n", "", p.read_text()) for p in (bench.PAGE, page))
+    assert before == after
+
+
+def head(page, name):
+    """The lines of a table of the page."""
+    return page.read_text().split(f"<!-- {name}, by")[1].split("-->\n", 1)[1].split("<!--")[0].splitlines()
 
 
 def test_recorded_rounds_are_read_in_order_and_compared_with_themselves(tmp_path):
@@ -66,4 +98,4 @@ def test_recorded_rounds_are_read_in_order_and_compared_with_themselves(tmp_path
     assert bench.plan_of(file)["A-serial"] == pytest.approx(walls)
     row = bench.recorded([file], 20).splitlines()[2].split("|")
     assert [cell.strip() for cell in row[1:3]] == ["12345678 A-serial", "20"]
-    assert [cell.strip() for cell in row[4:8]] == ["0.0 %", "100.0 %"] * 2
+    assert [cell.strip() for cell in row[4:6]] == ["0.0 % / 100.0 %"] * 2

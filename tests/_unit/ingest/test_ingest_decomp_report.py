@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,8 @@ def test_performance_names_the_best_and_the_shares():
     assert "**clients-2**" in text or "**clients-4**" in text
     assert "4.00 × [4.00, 4.00] the naive client" in text
     assert "5.0 % [5.0 %, 5.0 %] of the wall time" in text
+    assert re.search(r"It is the fastest of 12; choosing it for that overstates it by [01]\.\d % on average\.", text)
+    assert "**" not in texts(race(rounds=19))["How fast it gets"]
     assert "1.50 × [1.50, 1.50] the rows/s of Rally's own" in text
 
 

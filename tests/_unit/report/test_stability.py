@@ -8,7 +8,7 @@ from races import made
 
 from _tools.report import stability
 from _tools.report.race import Race, Sample
-from _tools.report.stats import ENOUGH
+from _tools.report.stats import ENOUGH, autocorrelation
 from cluster_metrics.esql.esql_stored_fields import QUERY
 from cluster_metrics.query._report.query_decomp import WHOLE, drift_check
 
@@ -113,5 +113,7 @@ def test_what_a_round_shares_leaves_the_ratios_steady():
     spread = {row["cell"]: row for row in table.rows}
     assert min(row["cv"] for row in spread.values()) > 0.3
     assert "cv_ratio" not in spread[WHOLE]
+    walls = {c: np.array([s.meta["wall_ms"] for s in race.of("coverage") if s.cell == c]) for c in ("A-serial", WHOLE)}
+    assert spread["A-serial"]["resembling"] == autocorrelation(walls["A-serial"] / walls[WHOLE])
     assert max(row["cv_ratio"] for name, row in spread.items() if name != WHOLE) < 0.03
     assert spread["A-serial"]["median"] == np.median([s.meta["wall_ms"] for s in race.of("coverage")[::3]])
