@@ -10,6 +10,7 @@ from ..corpus.metrics import BYTES, NAME, Metrics
 from ..wire import coverage
 from ..wire.questions import TRANSPORTS
 from . import query_frontier, query_profile
+from .cache import QUERY_CACHE
 from .configurations import BASE, CONFIGURATIONS, LAYOUTS, VARIANTS
 from .layouts import BuildLayouts, DropLayouts, LayoutsParams
 from .profile_tree import AGGREGATION_PARTS, PARTS
@@ -116,6 +117,7 @@ QUERY_DECOMP = Challenge(
                     (
                         ROUND,
                         SEGMENTS,
+                        *QUERY_CACHE,
                         Key("target_cpu_ms", "ms", "CPU time of the target's nodes since the end of the round before"),
                     ),
                 ),
@@ -160,7 +162,7 @@ QUERY_PROFILE = Challenge(
             query_profile.ProfileRunner,
             query_profile.ProfileParams,
             samples=(
-                Sample("query-profile", "round", (ROUND, SEGMENTS)),
+                Sample("query-profile", "round", (ROUND, SEGMENTS, *QUERY_CACHE)),
                 Sample(
                     query_profile.COVERAGE,
                     "coverage with the profiler (profile-on) or without (profile-off)",
@@ -242,7 +244,11 @@ QUERY_FRONTIER = Challenge(
                 Sample(
                     "frontier",
                     "round",
-                    (ROUND, Key("left_out", "", "configuration that was not asked, and why", optional=True)),
+                    (
+                        ROUND,
+                        *QUERY_CACHE,
+                        Key("left_out", "", "configuration that was not asked, and why", optional=True),
+                    ),
                 ),
                 Sample(
                     query_frontier.COVERAGE,
@@ -312,8 +318,8 @@ QUERY_FRONTIER = Challenge(
         ROUNDS,
     ),
     compared=Compared(query_frontier.COVERAGE, ("wall_ms", "took_ms", "percentile_error"), BASE, "rounds"),
-    minutes=40,
-    disk_factor=11,
+    minutes=42,
+    disk_factor=13,
     test_mode={"rounds": 2, "warmup_iterations": 1, "frontier_cpu_seconds": 1},
     limits=(shards_of_searches, segments, warm("round"), corpus_in_memory),
     leaves=(NAME,),

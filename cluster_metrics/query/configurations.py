@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..wire.questions import HDR, PRODUCTION, Configuration
+from .cache import SETTING
 
 
 def _reference(took: float, serial: float, msearch: float) -> dict[str, float]:
@@ -39,10 +40,12 @@ class Layout:
 
     :param settings: of the index.
     :param merged: whether it is force-merged like the production index.
+    :param primed: whether each filter is asked before a coverage counts, as often as it takes to be cached.
     """
 
     settings: dict[str, Any] = field(default_factory=dict)
     merged: bool = True
+    primed: bool = False
 
 
 LAYOUTS = {
@@ -51,13 +54,17 @@ LAYOUTS = {
     "shards-4": Layout({"index.number_of_shards": 4}),
     "sorted": Layout({"index.sort.field": ["epoch", "node"]}),
     "rollup": Layout(),
+    "cached": Layout({SETTING: True}, primed=True),
 }
 BASE = "production"
+CACHED = {BASE: "cached", "msearch": "msearch+cached"}
+"""Configurations that are asked with the query cache off, and the same with it on and filled."""
 _NO_NEGATIVE = "no negative values"
 _REINDEX = "another index layout"
 _SAMPLED = "sampled answers"
 _SLOWER = "slower indexing"
 _SMILE = "a client that speaks SMILE"
+_CACHED = "memory for filters, which repeat"
 
 
 def _hdr(digits: int) -> dict[str, Any]:
@@ -97,6 +104,10 @@ CONFIGURATIONS = {
         Configuration("sorted", "index sorted by epoch and node", layout="sorted", price=_SLOWER),
         Configuration(
             "rollup", "rollup written at ingest", form="rollup", layout="rollup", price="client-side percentiles"
+        ),
+        Configuration("cached", "query cache on, filters in it", layout="cached", price=_CACHED),
+        Configuration(
+            "msearch+cached", "msearch, query cache on, filters in it", form="msearch", layout="cached", price=_CACHED
         ),
         Configuration("smile-request", "requests in SMILE", smile="request", price=_SMILE),
         Configuration("smile", "requests and responses in SMILE", smile="both", price=_SMILE),

@@ -13,6 +13,7 @@ from ..corpus.metrics import FIELDS, NAME, Metrics
 from ..corpus.prepared import Prepared
 from ..wire.bulk import load_all, with_actions
 from ..wire.requests import aside, request, touch
+from .cache import SETTING
 from .configurations import CONFIGURATIONS, LAYOUTS
 
 BULK_ROWS = 10_000
@@ -30,9 +31,11 @@ class LayoutsParams(Params):
 
     def params(self) -> dict[str, Any]:
         used = {CONFIGURATIONS[name].layout for name in self.values["configurations"]}
+        body = index_body(self.track, NAME)
         return {
             "layouts": [layout for layout in LAYOUTS if layout in used],
-            "mappings": index_body(self.track, NAME)["mappings"],
+            "mappings": body["mappings"],
+            "settings": {"index.number_of_replicas": 0, SETTING: body["settings"][SETTING]},
             "prepared": self._prepared,
             "segments": self.values["force_merge_max_num_segments"],
             "foreign": self.values["delete_foreign_index"],
@@ -74,7 +77,7 @@ class BuildLayouts(Guard):
         for name in params["layouts"]:
             index, layout = f"{NAME}-{name}", LAYOUTS[name]
             with aside(es):
-                settings = {"index.number_of_replicas": 0} | layout.settings
+                settings = params["settings"] | layout.settings
                 mappings = params["mappings"]
                 if name == "rollup":
                     properties = {k: mappings["properties"][k] for k in ("epoch", "node")}

@@ -7,6 +7,7 @@ from ..core.rounds import Params, RoundParams, Runner, losing_one, round_result,
 from ..corpus.metrics import NAME
 from ..wire.coverage import TYPE, Asked, Coverages, ask
 from ..wire.stats import segment_count, target_cpu_ms
+from .cache import lookups, query_cache
 from .configurations import cells
 
 
@@ -102,10 +103,12 @@ class PlanRunner(Runner):
         if cpu_ms is None:
             cpu_ms = await target_cpu_ms(es)
         timings: list[dict[str, Any]] = []
+        before = await lookups(es, [NAME])
         for one in params["coverages"]:
             name, cell = one["coverage"].configuration.name, {key: one[key] for key in ("variant", "transport")}
             with losing_one(name, TYPE, timings, **cell, **common):
                 asked = await ask(es, one["coverage"])
                 timings.append(_sample(one, asked) | common | {"dependent_timing": asked.timing})
+        cache = await query_cache(es, [NAME], before)
         self._cpu_ms = await target_cpu_ms(es)
-        return round_result(timings, **common, target_cpu_ms=self._cpu_ms - cpu_ms)
+        return round_result(timings, **common, **cache, target_cpu_ms=self._cpu_ms - cpu_ms)

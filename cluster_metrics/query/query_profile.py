@@ -12,6 +12,7 @@ from ..wire.coverage import Asked, Coverage, Coverages
 from ..wire.questions import PRODUCTION
 from ..wire.requests import Request, send
 from ..wire.stats import segment_count
+from .cache import lookups, query_cache
 from .profile_tree import add_up, times
 
 ON, OFF = "profile-on", "profile-off"
@@ -146,7 +147,8 @@ class ProfileRunner(Runner):
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         common = {"round": params["round"], "segments": await segment_count(es, NAME)}
         entries: list[dict[str, Any]] = []
+        before = await lookups(es, [NAME])
         for name, coverage in params["coverages"]:
             with losing_one(name, COVERAGE, entries, **common):
                 entries += await run_profiled(es, name, coverage, common)
-        return round_result(entries, **common)
+        return round_result(entries, **common, **await query_cache(es, [NAME], before))

@@ -12,6 +12,7 @@ from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate, Samples, median, ratio
 from _tools.report.table import Column, Table, Words, share, times
 from _tools.report.text import error_text, interval, number, percent
+from cluster_metrics.query._report import server
 from cluster_metrics.query.configurations import VARIANTS
 from cluster_metrics.wire import coverage
 from cluster_metrics.wire.questions import PRODUCTION, TRANSPORTS
@@ -96,6 +97,7 @@ def sections(race: Race) -> list[Section]:
         *_agreement(race, cells),
         *_accuracy(race),
         *_cpu(race),
+        *server.sections(race, "query-plan"),
         *stability.sections(race, check=drift_check(race)),
     ]
 

@@ -10,12 +10,13 @@ from _tools.report import runs, scatter, stability, timelines
 from _tools.report.cells import cells_of
 from _tools.report.race import Race, Sample
 from _tools.report.section import Figure, Section
-from _tools.report.stats import Estimate, Verdict, optimism, paired_ratio
-from _tools.report.table import Column, Table, Words
+from _tools.report.stats import Estimate, Verdict, median, optimism, paired_ratio
+from _tools.report.table import Column, Table, Words, times
 from _tools.report.text import ROUNDING, error_text, interval, number, percent
 from _tools.report.verdicts import Gate, gate_of, judge
-from cluster_metrics.query.configurations import BASE, CONFIGURATIONS
-from cluster_metrics.query.query_frontier import COVERAGE
+from cluster_metrics.query._report import server
+from cluster_metrics.query.configurations import BASE, CACHED, CONFIGURATIONS
+from cluster_metrics.query.query_frontier import COVERAGE, REPEATED
 from cluster_metrics.wire.questions import Configuration
 
 
@@ -131,14 +132,17 @@ def sections(race: Race) -> list[Section]:
         return []
     bound = race.parameters.get("max_error_permille", 10) / 1000
     gate = gate_of(race.record.compared)
-    to_query = [p for p in found if p.configuration.form != "rollup"]  # a rollup answers what was asked before
+    # a rollup and a filled cache answer what was asked before
+    to_query = [p for p in found if p.configuration.form != "rollup" and p.name not in CACHED.values()]
     on_front = front(to_query)
     rollup = next((s for s in race.of("build-layouts") if "rollup_cpu_s" in s.meta), None)
     return [
         Section("Which way to take", [f"{advice(to_query, bound, gate)}{_limit(found)}{_left_out(race)}"]),
         Section("Cost against accuracy", _all(found, on_front)),
         Section("The Pareto front", [*_front(on_front), _figure(found, on_front, bound)]),
+        *_cached(race),
         *([Section("What the rollup costs at ingest", [_rollup(rollup)])] if rollup else []),
+        *server.sections(race, "frontier"),
         *stability.sections(race, _rounds_figure(race, within(to_query, bound))),
     ]
 
@@ -240,6 +244,30 @@ def _front(on_front: list[Point]) -> list[str | Table]:
     ]
     text = "No other query is both faster and more accurate in p50 and p90. The rollup is no query and left out."
     return [text, Table("front", columns, rows)]
+
+
+def _cached(race: Race) -> list[Section]:
+    cells = cells_of(race, COVERAGE)
+    rows = []
+    for off, on in CACHED.items():
+        if cells.has(off, on):
+            found, walls = cells.of(lambda a, b: a - b, "wall_ms", off, on), cells.values("wall_ms", off, on)
+            row = {"configuration": off, "n": found.n, "saved_ms": found, "speedup": cells.ratio("wall_ms", on, off)}
+            rows.append(row | dict(zip(("off_ms", "on_ms"), map(median, walls))))
+    columns = [
+        Words("configuration", "configuration"),
+        Column("n", "n"),
+        Column("off_ms", "cache off", "ms"),
+        Column("on_ms", "cache on", "ms"),
+        Column("saved_ms", "saved", "ms"),
+        times("speedup", "times as fast"),
+    ]
+    text = (
+        "The same rows in an index with the node query cache, whose filters were asked "
+        f"{REPEATED} times uncounted before each coverage, so that they are in it: what a question about an epoch "
+        "saves when it was asked a moment ago. Differences and ratios are formed within each round."
+    )
+    return [Section("What the query cache saves", [text, Table("cached", columns, rows)])] if rows else []
 
 
 def _rollup(sample: Sample) -> str:

@@ -12,6 +12,7 @@ from _tools.report.section import Figure, Section
 from _tools.report.stats import Samples, median
 from _tools.report.table import Column, Table, Words, share, times
 from _tools.report.text import number, started
+from cluster_metrics.query._report import server
 from cluster_metrics.query.profile_tree import AGGREGATION_PARTS, ONCE, PARTS, add_up
 from cluster_metrics.query.profile_tree import times as times_of
 from cluster_metrics.query.query_profile import CALL, CALLS, COVERAGE, OFF, ON, aggregation_kinds
@@ -110,6 +111,7 @@ def sections(race: Race) -> list[Section]:
         Section("Where the time of one search goes", _phases(on, off)),
         Section("The profile tree", _tree(on)),
         Section("The aggregations in the profile tree", [*_aggregations(race), _aggregations_figure(race)]),
+        *server.sections(race, "query-profile"),
         *stability.sections(race, _rounds_figure(cells_of(race, COVERAGE))),
     ]
 

@@ -97,9 +97,15 @@ def test_a_round_asks_the_same_with_the_profiler_and_without(source):
 
 
 def target(response):
-    """A target with one segment that answers every search with the same response."""
-    segments = {"_all": {"primaries": {"segments": {"count": 1}}}}
-    return FakeEs(lambda method, path, body: segments if method == "GET" else response)
+    """A target with one segment and no query cache that answers every search with the same response."""
+    lookups = {"query_cache": {"hit_count": 0, "miss_count": 0}}
+    stats = {"_all": {"primaries": {"segments": {"count": 1}}, "total": lookups}}
+    settings = {"cluster-metrics": {"settings": {"index.queries.cache.enabled": "false"}}}
+
+    def answer(method, path, body):
+        return response if method == "POST" else settings if "_settings" in path else stats
+
+    return FakeEs(answer)
 
 
 def answer(took, answers, profile):
@@ -119,7 +125,7 @@ def test_a_round_records_both_coverages_and_each_of_their_calls(source, recorded
         for name, coverage in params["coverages"]
     ]
     result = asyncio.run(ProfileRunner()(target(answer(7, answers, recorded)), params))
-    assert result["success"] and result["error-count"] == 0
+    assert result["success"] and result["error-count"] == 0 and result["query_cache_on"] == []
     by_operation = {}
     for entry in result["dependent_timing"]:
         by_operation.setdefault(entry["dependent_timing"]["operation"], []).append(entry)

@@ -1,0 +1,39 @@
+"""What the server had at hand while it was measured, which all query challenges say alike."""
+
+from _tools.report.race import Race
+from _tools.report.section import Section
+from cluster_metrics.query.cache import QUERY_CACHE, SETTING
+from cluster_metrics.query.configurations import CACHED, CONFIGURATIONS
+
+MEANT = CONFIGURATIONS[CACHED["production"]].index
+"""The one index that has the query cache on as a configuration."""
+
+
+def sections(race: Race, kind: str) -> list[Section]:
+    """Whether the query cache answered for anything; none for a race that did not record it.
+
+    :param kind: of the rounds' samples.
+    """
+    rounds = [s.meta for s in race.of(kind) if QUERY_CACHE[0].name in s.meta]
+    return [Section("What the server had at hand", [_cache(rounds)])] if rounds else []
+
+
+def _cache(rounds: list[dict]) -> str:
+    on, hits, misses = (key.name for key in QUERY_CACHE)
+    wrong = sorted({name for meta in rounds for name in meta[on]} - {MEANT})
+    meant = any(MEANT in meta[on] for meta in rounds)
+    counted = (
+        f"{sum(meta[hits] for meta in rounds):,.0f} hits and {sum(meta[misses] for meta in rounds):,.0f} misses in "
+        f"{len(rounds)} rounds"
+    )
+    if wrong:
+        return (
+            f"- **Warning:** the node query cache was on for {', '.join(wrong)}, loaded earlier or by others "
+            f"({counted}): a filter asked before costs nothing there, so its time is missing from the figures; load "
+            "the index with this version of the track, without --exclude-tasks=tag:setup.\n"
+        )
+    but = f" but {MEANT}" if meant else ""
+    return (
+        f"- The node query cache was off for every index asked{but} (`{SETTING}: false`): each search pays for its "
+        f"filters as the first about its epoch does. It counted {counted}.\n"
+    )
