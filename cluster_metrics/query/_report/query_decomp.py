@@ -1,5 +1,6 @@
 """Explains a query-decomp race: where the time of the production query goes, and what each change buys."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,14 +14,13 @@ from _tools.report.stats import Estimate, Samples, median, ratio
 from _tools.report.table import Column, Table, Words, share, times
 from _tools.report.text import error_text, interval, number, percent
 from cluster_metrics.query._report import server
+from cluster_metrics.query._report.agreement import EQUIVALENT, MOST_PASSES, agreement, passes_of, summary
 from cluster_metrics.query.configurations import VARIANTS
 from cluster_metrics.wire import coverage
 from cluster_metrics.wire.questions import PRODUCTION, TRANSPORTS
 
 HEADLINE = "query-cell"
 WHOLE = PRODUCTION.by("serial").name
-AGREEMENT = 0.05
-"""Headline cells and the plan agree when their medians differ by no more than this, or their intervals overlap."""
 DRIFT_BOUND = 0.05
 """Greatest difference of the production cell between first and last pass that passes the drift check."""
 REFERENCE_DRIFT = 0.021
@@ -249,34 +249,33 @@ def _changes(cells: Cells) -> list[Section]:
 
 
 def _agreement(race: Race, cells: Cells) -> list[Section]:
-    rows, apart = [], []
-    for cell in sorted({s.cell for s in race.of(HEADLINE)}):
-        found = headline(race, cell, "wall_ms")
-        if not found or not cells.has(cell):
-            continue
-        plan = cells.one("wall_ms", cell)
-        quotient = found.value / plan.value
-        agrees = abs(quotient - 1) <= AGREEMENT or (found.low <= plan.high and plan.low <= found.high)
-        if not agrees:
-            apart.append(cell)
-        rows.append({"cell": cell, "headline": found.value, "plan": plan.value, "ratio": quotient, "agrees": agrees})
+    passes: dict[str, dict[int, list[float]]] = {}
+    for sample in race.of(HEADLINE):
+        passes.setdefault(sample.cell, {}).setdefault(sample.meta["pass"], []).append(float(sample.meta["wall_ms"]))
+    found, rows = {}, []
+    for cell in sorted(name for name in passes if cells.has(name)):
+        levels, plan = passes_of(passes[cell]), cells.values("wall_ms", cell)[0]
+        found[cell] = one = agreement(levels, plan)
+        row = {"cell": cell, "n": one.ratio.n, "headline": float(np.exp(np.mean(np.log(levels))))}
+        row |= {"plan": float(np.median(plan)), "ratio": one.ratio, "verdict": one.verdict}
+        rows.append(row | ({"decided_by": _passes(one.decided_by)} if one.decided_by else {}))
     if not rows:
         return []
-    verdict = (
-        f"The headline cells and the plan agree in all {len(rows)} cells."
-        if not apart
-        else f"The headline cells and the plan differ in {len(apart)} of {len(rows)} cells: {', '.join(apart)}."
-    )
-    columns = [Words("cell", "cell"), Column("headline", "headline", "ms"), Column("plan", "plan", "ms")]
-    columns += [Column("ratio", "ratio", form=lambda x: f"{x:.2f}"), Column("agrees", "agrees")]
+    columns = [Words("cell", "cell"), Column("n", "passes"), Column("headline", "headline", "ms")]
+    columns += [Column("plan", "plan", "ms"), Column("ratio", "ratio", form=lambda x: f"{x:.2f}")]
+    columns += [Words("verdict", "verdict"), Column("decided_by", "passes to decide")]
     text = (
-        f"{verdict} They agree when their median wall times differ by at most {percent(AGREEMENT)} or their intervals "
-        "overlap. Rally idles about six seconds before each headline cell, the plan runs without a pause; compare "
-        "within one of the two."
+        f"{summary(found)} The ratio is that of a pass to the plan, with its 95 % interval over passes: equivalent "
+        f"when all of it lies within {percent(EQUIVALENT)}, different when it does not hold 1, else not shown. Rally "
+        "idles about six seconds before each headline cell, the plan about a second after each round."
     )
     traces, spans = runs.timeline(coverages(race), TRANSPORTS, list(VARIANTS))
     figure = Figure(timelines.timeline(traces, spans, "wall ms"), runs.CAPTION)
     return [Section("Headline cells against the plan", [text, Table("agreement", columns, rows), figure])]
+
+
+def _passes(number: float) -> str:
+    return f"more than {MOST_PASSES}" if math.isnan(number) else f"{number:.0f}"
 
 
 def _accuracy(race: Race) -> list[Section]:

@@ -1,0 +1,107 @@
+"""Passes and plan agree only where the data show it; what they do not show is called not shown."""
+
+import math
+
+import numpy as np
+import pytest
+from fakes import rows
+from hypothesis import given
+from hypothesis import strategies as st
+
+from _tools.report.race import Race, Sample
+from cluster_metrics.query._report.agreement import EQUIVALENT, agreement, passes_of
+from cluster_metrics.query._report.query_decomp import sections
+
+PLAN = np.linspace(99, 101, 40)
+
+
+def verdicts(true, spread, passes, trials=60):
+    """Verdicts over simulated races whose passes take ``true`` times as long as the plan and vary by ``spread``."""
+    rng = np.random.default_rng(1)
+    found = []
+    for _ in range(trials):
+        levels = true * 100 * np.exp(spread * rng.standard_normal(passes))
+        found.append(agreement(levels, 100 * np.exp(spread * rng.standard_normal(40))).verdict)
+    return {kind: found.count(kind) / trials for kind in ("equivalent within 5 %", "different", "not shown")}
+
+
+def test_a_cell_that_takes_a_fifth_longer_is_hardly_ever_called_equivalent():
+    assert verdicts(1.2, 0.22, passes=3)["equivalent within 5 %"] <= 0.05
+    assert verdicts(1.2, 0.05, passes=10)["different"] >= 0.95
+
+
+def test_two_designs_that_agree_are_shown_to_with_enough_passes_and_seldom_called_different():
+    assert verdicts(1.0, 0.02, passes=10)["equivalent within 5 %"] >= 0.9
+    for passes in (3, 10):
+        assert verdicts(1.0, 0.1, passes)["different"] <= 0.1
+
+
+@pytest.mark.parametrize(
+    "passes, verdict",
+    [
+        ([100, 101, 99], "equivalent within 5 %"),
+        ([120, 121, 122], "different"),
+        ([106, 106.5, 107], "different"),
+        ([100, 130, 90], "not shown"),
+        ([100], "not shown"),
+    ],
+)
+def test_verdicts_at_hand(passes, verdict):
+    assert agreement(np.array(passes, float), PLAN).verdict == verdict
+
+
+def test_passes_that_would_decide_are_those_at_which_the_same_spread_decides():
+    levels = np.array([100.0, 104.0, 96.0])
+    found = agreement(levels, PLAN)
+    assert found.verdict == "not shown" and 3 < found.decided_by < 20
+    centred = np.log(levels) - np.log(levels).mean()
+    for k, verdict in ((int(found.decided_by), "equivalent within 5 %"), (int(found.decided_by) - 1, "not shown")):
+        scaled = np.resize([1.0, -1.0, 0.0][: 3 if k % 2 else 2], k)
+        scaled = (scaled - scaled.mean()) / scaled.std(ddof=1) * centred.std(ddof=1) + np.log(levels).mean()
+        assert agreement(np.exp(scaled), PLAN).verdict == verdict
+    assert math.isnan(agreement(np.array([100.0, 400.0, 25.0]), PLAN).decided_by)
+
+
+@given(st.lists(st.floats(50, 200), min_size=2, max_size=12), st.floats(0.5, 2))
+def test_equivalent_means_that_the_interval_lies_within_the_bound_and_different_that_it_lacks_1(levels, scale):
+    found = agreement(np.array(levels) * scale, PLAN)
+    ratio, bound = found.ratio, 1 + EQUIVALENT
+    assert ratio.low <= ratio.value <= ratio.high
+    inside = 1 / bound <= ratio.low and ratio.high <= bound
+    if found.verdict.startswith("equivalent"):
+        assert inside or ratio.high == pytest.approx(bound) or ratio.low == pytest.approx(1 / bound)
+    elif found.verdict == "different":
+        assert not ratio.low <= 1 <= ratio.high
+    else:
+        assert ratio.low <= 1 <= ratio.high and not inside
+
+
+def test_a_cell_that_was_not_steady_gets_no_verdict():
+    assert agreement(np.array([100.0, 100.1, 99.9]), PLAN, steady=False).verdict == "not steady"
+
+
+def test_a_pass_counts_once_however_many_coverages_it_has():
+    assert passes_of({1: [1.0, 2.0, 30.0], 2: [5.0]}).tolist() == [2.0, 5.0]
+
+
+def test_the_report_states_ratio_verdict_and_passes_to_decide():
+    samples = []
+    for variant, by_pass in {"A": (100, 101, 99), "B": (130, 131, 132), "D_td": (100, 104, 96)}.items():
+        about = {"variant": variant, "transport": "serial", "max_percentile_error": 0.0, "parallelism": 1.0}
+        cell = f"{variant}-serial"
+        for number, ms in enumerate(by_pass, 1):
+            meta = about | {"pass": number, "wall_ms": ms, "took_ms": ms}
+            samples += [Sample("query-cell", 0, cell, ms, meta)] * 5
+        for r, ms in enumerate(PLAN):
+            samples.append(Sample("coverage", r, cell, ms, about | {"round": r, "wall_ms": ms, "took_ms": ms}))
+    made = sections(Race({"race-id": "x", "challenge": "query-decomp"}, samples, {}))
+    found = rows(made, "agreement")
+    assert {cell: row["verdict"] for cell, row in found.items()} == {
+        "A-serial": "equivalent within 5 %",
+        "B-serial": "different",
+        "D_td-serial": "not shown",
+    }
+    assert found["B-serial"]["n"] == 3 and found["B-serial"]["ratio"].value == pytest.approx(1.31, rel=1e-3)
+    assert "decided_by" not in found["A-serial"] and int(found["D_td-serial"]["decided_by"]) > 3
+    text = next(s for s in made if s.title == "Headline cells against the plan").text
+    assert "1 of 3 cells is different (B-serial)" in text and "1 of 3 cells is not shown (D_td-serial)" in text
