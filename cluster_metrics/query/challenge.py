@@ -14,7 +14,7 @@ from .cache import QUERY_CACHE
 from .configurations import BASE, CONFIGURATIONS, LAYOUTS, VARIANTS
 from .layouts import BuildLayouts, DropLayouts, LayoutsParams
 from .profile_tree import AGGREGATION_PARTS, PARTS
-from .query_decomp import CellParams, CellRunner, PlanParams, PlanRunner
+from .query_decomp import CellParams, CellRunner, PlanParams, PlanRunner, WarmUpParams, WarmUpRunner
 
 CORPUS = (*Metrics.parameters.values(), BYTES)
 ROUND = Key("round", "", "round of the plan; those up to 0 warm up")
@@ -84,6 +84,21 @@ QUERY_DECOMP = Challenge(
         BULK,
         CHECK_INDEX,
         Operation(
+            "query-warm-up",
+            WarmUpRunner,
+            WarmUpParams,
+            samples=(
+                Sample(
+                    "query-warm-up",
+                    "race",
+                    (
+                        Key("rounds", "rounds", "rounds walked until every configuration was steady, or all allowed"),
+                        Key("unsteady", "", "configurations that were not steady then, a list"),
+                    ),
+                ),
+            ),
+        ),
+        Operation(
             "query-cell",
             CellRunner,
             CellParams,
@@ -138,6 +153,14 @@ QUERY_DECOMP = Challenge(
             low=0,
             high=10_000,
         ),
+        Integer(
+            "warmup_rounds",
+            "Most rounds of the plan that go before all passes uncounted; they end once every configuration is steady.",
+            "rounds",
+            True,
+            low=1,
+            high=1000,
+        ),
         WARMUP,
         PASSES,
         ROUNDS,
@@ -145,7 +168,7 @@ QUERY_DECOMP = Challenge(
     compared=Compared(coverage.TYPE, ("wall_ms", "took_ms"), "D_td-serial", "rounds"),
     minutes=10,
     disk_factor=4,
-    test_mode={"passes": 2, "rounds": 2, "warmup_iterations": 1},
+    test_mode={"passes": 2, "rounds": 2, "warmup_rounds": 1, "warmup_iterations": 1},
     limits=(shards_of_searches, segments, warm("coverage", " of each cell"), corpus_in_memory),
     leaves=(NAME,),
 )

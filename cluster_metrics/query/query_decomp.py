@@ -1,14 +1,15 @@
-"""Runners and param sources of query-decomp: headline cells and the plan."""
+"""Runners and param sources of query-decomp: warm-up, headline cells and the plan."""
 
 import itertools
 from typing import Any
 
-from ..core.rounds import Params, RoundParams, Runner, losing_one, round_result, shuffled
+from ..core.rounds import Params, RoundParams, Runner, losing_one, outcome, round_result, shuffled
 from ..corpus.metrics import NAME
 from ..wire.coverage import TYPE, Asked, Coverages, ask
 from ..wire.stats import segment_count, target_cpu_ms
 from .cache import lookups, query_cache
 from .configurations import cells
+from .steady import unsteady
 
 
 class CellParams(Params):
@@ -112,3 +113,40 @@ class PlanRunner(Runner):
         cache = await query_cache(es, [NAME], before)
         self._cpu_ms = await target_cpu_ms(es)
         return round_result(timings, **common, **cache, target_cpu_ms=self._cpu_ms - cpu_ms)
+
+
+class WarmUpParams(PlanParams):
+    """Param source of the warm-up: the rounds of a plan that it may walk, numbered up to 0.
+
+    Track parameters: ``warmup_rounds`` and those of the plan.
+    """
+
+    def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
+        super().__init__(track, params | {"warmup-iterations": 0}, **kwargs)
+
+    def params(self) -> dict[str, Any]:
+        numbers = range(1 - self.values["warmup_rounds"], 1)
+        return {"rounds": [{"round": number} | self.round(number) for number in numbers]}
+
+
+class WarmUpRunner(Runner):
+    """Walks rounds of the plan, uncounted, until every configuration is steady or there are none left.
+
+    ``unsteady`` are the configurations that were not steady then, see :mod:`.steady`.
+    """
+
+    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        plan, times, problems, walked = PlanRunner(), dict[str, list[float]](), list[str](), 0
+        for made in params["rounds"]:
+            for one in made["coverages"]:
+                times.setdefault(one["coverage"].configuration.name, [])
+            result = await plan(es, made)
+            walked += 1
+            for timing in result["dependent_timing"]:
+                if timing["success"]:
+                    times[timing["dependent_timing"]["operation"]].append(timing["wall_ms"])
+            problems += [result["error-description"]] if not result["success"] else []
+            if not unsteady(times):
+                break
+        about = {"weight": walked, "unit": "rounds", "rounds": walked, "unsteady": unsteady(times)}
+        return about | outcome(problems, "failed-samples")

@@ -252,10 +252,10 @@ def _agreement(race: Race, cells: Cells) -> list[Section]:
     passes: dict[str, dict[int, list[float]]] = {}
     for sample in race.of(HEADLINE):
         passes.setdefault(sample.cell, {}).setdefault(sample.meta["pass"], []).append(float(sample.meta["wall_ms"]))
-    found, rows = {}, []
+    found, rows, not_steady = {}, [], server.unsteady(race)
     for cell in sorted(name for name in passes if cells.has(name)):
         levels, plan = passes_of(passes[cell]), cells.values("wall_ms", cell)[0]
-        found[cell] = one = agreement(levels, plan)
+        found[cell] = one = agreement(levels, plan, cell not in not_steady)
         row = {"cell": cell, "n": one.ratio.n, "headline": float(np.exp(np.mean(np.log(levels))))}
         row |= {"plan": float(np.median(plan)), "ratio": one.ratio, "verdict": one.verdict}
         rows.append(row | ({"decided_by": _passes(one.decided_by)} if one.decided_by else {}))
