@@ -14,7 +14,7 @@ from .cache import QUERY_CACHE
 from .configurations import BASE, CONFIGURATIONS, LAYOUTS, VARIANTS
 from .layouts import BuildLayouts, DropLayouts, LayoutsParams
 from .profile_tree import AGGREGATION_PARTS, PARTS
-from .query_decomp import CellParams, CellRunner, PlanParams, PlanRunner, WarmUpParams, WarmUpRunner
+from .query_decomp import PART, CellParams, CellRunner, PlanParams, PlanRunner, WarmUpParams, WarmUpRunner
 
 CORPUS = (*Metrics.parameters.values(), BYTES)
 ROUND = Key("round", "", "round of the plan; those up to 0 warm up")
@@ -137,6 +137,7 @@ QUERY_DECOMP = Challenge(
                     ),
                 ),
                 Sample(coverage.TYPE, "coverage of the plan", (ROUND, *CELL), csv="es_profile_decomp.csv"),
+                Sample(PART, "coverage of a part, in the plan", (ROUND, *CELL), csv="es_profile_decomp.csv"),
             ),
             rounds="rounds",
         ),
@@ -166,7 +167,7 @@ QUERY_DECOMP = Challenge(
         ROUNDS,
     ),
     compared=Compared(coverage.TYPE, ("wall_ms", "took_ms"), "D_td-serial", "rounds"),
-    minutes=10,
+    minutes=15,
     disk_factor=4,
     test_mode={"passes": 2, "rounds": 2, "warmup_rounds": 1, "warmup_iterations": 1},
     limits=(shards_of_searches, segments, warm("coverage", " of each cell"), corpus_in_memory),

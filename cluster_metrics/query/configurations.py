@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..wire.questions import HDR, PRODUCTION, Configuration
+from ..wire.questions import HDR, PRODUCTION, VISIT, Configuration
 from .cache import SETTING
 
 
@@ -15,15 +15,32 @@ def _reference(took: float, serial: float, msearch: float) -> dict[str, float]:
 VARIANTS = {
     variant.name: variant
     for variant in (
-        Configuration("A", "none (filter only)", None, False, reference=_reference(19, 135, 13)),
+        Configuration("A", "none (filter only)", None, (), reference=_reference(19, 135, 13)),
         Configuration("B", "3 sums", None, reference=_reference(192, 310, 33)),
-        Configuration("C_td", "3 percentiles, t-digest", {}, False, reference=_reference(1070, 1193, 138)),
-        Configuration("C_hdr", "3 percentiles, HDR", HDR, False, reference=_reference(597, 730, 86)),
+        Configuration("C_td", "3 percentiles, t-digest", {}, (), reference=_reference(1070, 1193, 138)),
+        Configuration("C_hdr", "3 percentiles, HDR", HDR, (), reference=_reference(597, 730, 86)),
         replace(PRODUCTION, reference=_reference(1199, 1323, 150)),
         Configuration("D_hdr", "3 sums, 3 percentiles HDR", HDR, reference=_reference(712, 845, 101)),
     )
 }
 """What the production query consists of: which aggregations stand on top of its filter on node and epoch."""
+
+PARTS = {
+    part.name: part.by("serial")
+    for part in (
+        Configuration("start", "none, not even hits counted", None, (), more={"track_total_hits": False}),
+        Configuration("visit", "none, but every document is visited", None, (), more=VISIT),
+        Configuration("sum-cpu", "1 sum", None, ("cpu",)),
+        Configuration("sum-cpu-mem", "2 sums", None, ("cpu", "mem")),
+        *(Configuration(f"pct-{f}", f"percentiles of {f}", summed=(), ranked=(f,)) for f in ("cpu", "mem", "net")),
+        Configuration("pct-cpu-mem", "percentiles of 2 fields", summed=(), ranked=("cpu", "mem")),
+        Configuration("sum-cpu-pct-cpu", "1 sum, percentiles of the same field", summed=("cpu",), ranked=("cpu",)),
+        Configuration("sum-cpu-pct-mem", "1 sum, percentiles of another field", summed=("cpu",), ranked=("mem",)),
+    )
+}
+"""Less of the production query than its variants have: what attribution is fitted on, beside B and C_td."""
+FITTED = (*PARTS.values(), VARIANTS["B"].by("serial"), VARIANTS["C_td"].by("serial"))
+"""The cells of the fit; the production query is held out."""
 
 
 def cells(variants: list[str], transports: list[str], parallel: int = 0) -> list[Configuration]:

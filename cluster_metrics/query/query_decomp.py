@@ -6,10 +6,14 @@ from typing import Any
 from ..core.rounds import Params, RoundParams, Runner, losing_one, outcome, round_result, shuffled
 from ..corpus.metrics import NAME
 from ..wire.coverage import TYPE, Asked, Coverages, ask
+from ..wire.questions import PRODUCTION
 from ..wire.stats import segment_count, target_cpu_ms
 from .cache import lookups, query_cache
-from .configurations import cells
+from .configurations import PARTS, cells
 from .steady import unsteady
+
+PART = "part-coverage"
+"""``operation-type`` of the samples of cells that only the attribution asks."""
 
 
 class CellParams(Params):
@@ -45,22 +49,28 @@ class CellParams(Params):
 class PlanParams(RoundParams):
     """Param source of the plan: every cell once in seeded order, all about the same epoch.
 
+    Where the attribution has the variants it needs, its parts are cells, too.
+
     Track parameters: ``variants``, ``transports``, ``max_concurrent_searches``, ``seed``.
     """
 
     def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
         super().__init__(track, params, **kwargs)
-        self._cells = list(itertools.product(self.values["variants"], self.values["transports"]))
+        variants, transports = self.values["variants"], self.values["transports"]
+        parallel = self.values["max_concurrent_searches"]
+        self._cells = {(v, t): cells([v], [t], parallel)[0] for v, t in itertools.product(variants, transports)}
+        if "serial" in transports and {"B", "C_td", PRODUCTION.name} <= set(variants):
+            self._cells |= {(name, "serial"): part for name, part in PARTS.items()}
         self._coverages = Coverages(track)
         self._epochs = shuffled(self._coverages.epochs, self.values["seed"], "plan")
 
     def round(self, number: int) -> dict[str, Any]:
         epoch = self._epochs[number % len(self._epochs)]
         asked = []
-        for variant, transport in shuffled(self._cells, self.values["seed"], "round", number):
-            (cell,) = cells([variant], [transport], parallel=self.values["max_concurrent_searches"])
-            coverage = self._coverages.make(cell, epoch)
-            asked.append({"variant": variant, "transport": transport, "coverage": coverage})
+        for variant, transport in shuffled(list(self._cells), self.values["seed"], "round", number):
+            coverage = self._coverages.make(self._cells[variant, transport], epoch)
+            kind = PART if variant in PARTS else TYPE
+            asked.append({"variant": variant, "transport": transport, "coverage": coverage, "kind": kind})
         return {"coverages": asked}
 
 
@@ -107,8 +117,8 @@ class PlanRunner(Runner):
         before = await lookups(es, [NAME])
         for one in params["coverages"]:
             name, cell = one["coverage"].configuration.name, {key: one[key] for key in ("variant", "transport")}
-            with losing_one(name, TYPE, timings, **cell, **common):
-                asked = await ask(es, one["coverage"])
+            with losing_one(name, one["kind"], timings, **cell, **common):
+                asked = await ask(es, one["coverage"], one["kind"])
                 timings.append(_sample(one, asked) | common | {"dependent_timing": asked.timing})
         cache = await query_cache(es, [NAME], before)
         self._cpu_ms = await target_cpu_ms(es)

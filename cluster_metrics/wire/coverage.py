@@ -11,7 +11,7 @@ from ..corpus.answers import check_response, response_problems
 from ..corpus.metrics import Metrics
 from ..corpus.prepared import Prepared
 from .esql import response_problem
-from .questions import Configuration
+from .questions import VISITED, Configuration
 from .requests import Request, at_once, send
 
 TYPE = "coverage"
@@ -97,9 +97,14 @@ class Asked:
         (relative, over p50 and p90), and an error when one is wrong."""
         configuration, worst, problems = self.coverage.configuration, 0.0, []
         for (node, expected), search in zip(self.coverage.expected.items(), self.searches, strict=True):
-            error, wrong = check_response(search, expected, configuration.sums, configuration.algorithm)
+            _, wrong = check_response(search, {f: expected[f] for f in configuration.summed}, True, None)
+            ranked = {f: expected[f] for f in configuration.ranked}
+            error, more = check_response(search, ranked, False, configuration.algorithm)
+            visited = search.get("aggregations", {}).get(VISITED, {}).get("doc_count")
+            if visited not in (None, documents := expected["cpu"]["count"]):
+                more.append(f"{visited} documents visited, exact {documents}")
             worst = max(worst, error)
-            problems += [f"{node}: {problem}" for problem in wrong]
+            problems += [f"{node}: {problem}" for problem in dict.fromkeys(wrong + more)]
         about = {"docs_matched": self.coverage.docs_matched, "max_percentile_error": worst}
         return self.sample | about | outcome(problems, "wrong-answer")
 

@@ -16,6 +16,9 @@ from .esql import esql_request
 from .requests import Request
 
 TRANSPORTS = ("serial", "msearch")
+VISITED = "visited"
+VISIT = {"aggs": {VISITED: {"missing": {"field": "no_such_field"}}}}
+"""Makes a search visit every document it matches and do next to nothing with it: all of them lack the field."""
 HDR = {"hdr": {"number_of_significant_value_digits": 3}}
 
 
@@ -27,7 +30,7 @@ class Configuration:
     :param text: what it is, in words.
     :param percentiles: merged into the percentiles aggregations; empty for Elasticsearch's default, t-digest; None
         leaves them out.
-    :param sums: whether the sums are asked for.
+    :param summed: the fields whose sums are asked for.
     :param probability: of ``random_sampler`` around the aggregations; 0 for all documents.
     :param form: ``serial`` and ``concurrent`` send a search per node, one at a time or on ``parallel`` connections;
         ``msearch`` bundles them, ``parallel`` at a time (0: Elasticsearch's default); ``terms`` and ``filters`` ask for
@@ -37,12 +40,14 @@ class Configuration:
     :param smile: what is SMILE in place of JSON: ``request``, or ``both`` with the response; empty for none.
     :param price: what one pays for it besides the error.
     :param reference: figures of the report that the track came from, by name.
+    :param ranked: the fields whose percentiles are asked for, unless there are none.
+    :param more: further keys of each search.
     """
 
     name: str
     text: str
     percentiles: dict[str, Any] | None = field(default_factory=dict)
-    sums: bool = True
+    summed: tuple[str, ...] = FIELDS
     probability: float = 0
     form: str = "serial"
     parallel: int = 0
@@ -50,6 +55,8 @@ class Configuration:
     smile: str = ""
     price: str = "none"
     reference: Mapping[str, float] = field(default_factory=dict)
+    ranked: tuple[str, ...] = FIELDS
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def index(self) -> str:
@@ -69,9 +76,8 @@ class Configuration:
         found: dict[str, Any] = {}
         if self.percentiles is not None:
             options = {"percents": list(PERCENTS), **self.percentiles}
-            found |= {f"{name}_pct": {"percentiles": {"field": name, **options}} for name in FIELDS}
-        if self.sums:
-            found |= {f"{name}_sum": {"sum": {"field": name}} for name in FIELDS}
+            found |= {f"{name}_pct": {"percentiles": {"field": name, **options}} for name in self.ranked}
+        found |= {f"{name}_sum": {"sum": {"field": name}} for name in self.summed}
         if self.form == "terms":
             found = {"by_node": {"terms": {"field": "node", "size": len(nodes)}, "aggs": found}}
         elif self.form == "filters":
@@ -93,7 +99,7 @@ class Configuration:
         filters = [[of_epoch]] if one_for_all else [[{"term": {"node": node}}, of_epoch] for node in nodes]
         aggregations = self.aggregations(nodes)
         asked = {"aggs": aggregations} if aggregations else {}
-        return [{"size": 0, "query": {"bool": {"filter": found}}, **asked, **more} for found in filters]
+        return [{"size": 0, "query": {"bool": {"filter": found}}, **asked, **self.more, **more} for found in filters]
 
     def requests(self, nodes: Sequence[str], epoch: int, **more: Any) -> list[Request]:
         """The requests of one coverage; see :meth:`bodies`."""

@@ -1,8 +1,9 @@
 """Explains a query-decomp race: where the time of the production query goes, and what each change buys."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,12 +11,14 @@ from _tools.report import plots, runs, stability, timelines
 from _tools.report.cells import Cells, cells_of
 from _tools.report.race import Race, Sample
 from _tools.report.section import Figure, Section
-from _tools.report.stats import Estimate, Samples, median, ratio
+from _tools.report.stats import Estimate, Samples, mean, median, ratio
 from _tools.report.table import Column, Table, Words, share, times
 from _tools.report.text import error_text, interval, number, percent
-from cluster_metrics.query._report import server
+from cluster_metrics.query._report import attribution, server
 from cluster_metrics.query._report.agreement import EQUIVALENT, MOST_PASSES, agreement, passes_of, summary
+from cluster_metrics.query._report.attribution import share_of
 from cluster_metrics.query.configurations import VARIANTS
+from cluster_metrics.query.query_decomp import PART
 from cluster_metrics.wire import coverage
 from cluster_metrics.wire.questions import PRODUCTION, TRANSPORTS
 
@@ -30,7 +33,7 @@ TOOK = {name: variant.reference.get("took_ms") for name, variant in VARIANTS.ite
 
 @dataclass(frozen=True)
 class Component:
-    """A part of the production query, a difference of serial cells.
+    """A part of the production query, a difference of serial cells; their means over rounds, so that they add up.
 
     :param name: in a figure; with the difference behind it in a table.
     :param formula: of the values of ``variants``.
@@ -41,22 +44,22 @@ class Component:
     variants: tuple[str, ...]
     formula: Callable[..., Samples]
 
-    def of(self, cells: Cells, key: str) -> Estimate:
-        return cells.of(self.formula, key, *self.cells)
+    def of(self, cells: Cells, key: str, among: Sequence[str] = ()) -> Estimate:
+        """A figure of it, over the rounds that its cells have and those of ``among``."""
+        return mean(self.formula(*cells.values(key, *self.cells, *among)[: len(self.cells)]))
 
-    def share(self, cells: Cells) -> Estimate:
-        """Of the production query's wall time."""
-        return cells.of(lambda whole, *x: self.formula(*x) / whole, "wall_ms", WHOLE, *self.cells)
+    def share(self, cells: Cells, among: Sequence[str] = ()) -> Estimate:
+        """Of the production query's wall time; see :meth:`of`."""
+        whole, *values = cells.values("wall_ms", WHOLE, *self.cells, *among)
+        return share_of(self.formula(*values[: len(self.cells)]), whole)
 
     @property
     def cells(self) -> list[str]:
         return [VARIANTS[v].by("serial").name for v in self.variants]
 
-    @property
-    def reference(self) -> float | None:
-        """``took`` in ms, as seed 000 measured it."""
-        took = [TOOK[variant] for variant in self.variants]
-        return float(self.formula(*took)) if all(took) else None  # type: ignore[arg-type]
+    def reference(self, key: str) -> float:
+        """In ms, as seed 000 measured it: ``took_ms`` or ``serial_ms``, the wall time."""
+        return float(self.formula(*(VARIANTS[v].reference[key] for v in self.variants)))  # type: ignore[arg-type]
 
 
 COMPONENTS = (
@@ -71,6 +74,7 @@ COMPONENTS = (
     ),
 )
 """What the production query consists of; the last is what the others leave."""
+WHOLE_PART = Component("whole: production", PRODUCTION.name, (PRODUCTION.name,), lambda d: d)
 INSTEAD = Component("instead: 3 percentiles, HDR", "C_hdr − A", ("A", "C_hdr"), lambda a, c: c - a)
 CHANGES = (
     ("production", PRODUCTION.by("serial").name, 1.0),
@@ -82,7 +86,7 @@ CHANGES = (
 
 
 def coverages(race: Race) -> list[Sample]:
-    """All coverages: those of headline cells and those of the plan."""
+    """All coverages of variants: those of headline cells and those of the plan."""
     return race.of(HEADLINE) + race.of(coverage.TYPE)
 
 
@@ -91,6 +95,7 @@ def sections(race: Race) -> list[Section]:
     cells = cells_of(race, coverage.TYPE)
     return [
         *_variants(race, cells),
+        *attribution.sections(Cells(race.of(coverage.TYPE) + race.of(PART))),
         *_attribution(cells),
         *_transports(cells),
         *_changes(cells),
@@ -142,36 +147,17 @@ def _variants(race: Race, cells: Cells) -> list[Section]:
 
 
 def _attribution(cells: Cells) -> list[Section]:
-    if not cells.has(WHOLE, *(cell for component in COMPONENTS for cell in component.cells)):
+    names = [WHOLE, *(cell for component in COMPONENTS for cell in component.cells)]
+    if not cells.has(*names):
         return []
-    whole_took = TOOK[PRODUCTION.name]
-    rows = []
-    for component in COMPONENTS:
-        reference = component.reference if component is not COMPONENTS[-1] else None
-        rows.append(
-            {
-                "component": f"{component.name} ({component.difference})",
-                "wall_ms": component.of(cells, "wall_ms"),
-                "share": component.share(cells),
-                "took_ms": component.of(cells, "took_ms").value,
-                "reference": reference,
-                "reference_share": reference / whole_took if reference and whole_took else None,
-            }
-        )
-    wall, took = (cells.one(key, WHOLE) for key in ("wall_ms", "took_ms"))
-    rows.append(
-        {"component": f"whole: production ({PRODUCTION.name})", "wall_ms": wall, "share": 1.0, "took_ms": took.value}
-        | {"reference": whole_took, "reference_share": 1.0}
-    )
+    rows = [
+        _subtracted(c, cells, names)
+        | {"share": 1.0 if c is WHOLE_PART else c.share(cells, names)}
+        | {"reference_share": c.reference("serial_ms") / WHOLE_PART.reference("serial_ms")}
+        for c in (*COMPONENTS, WHOLE_PART)
+    ]
     if cells.has(*INSTEAD.cells):
-        rows.append(
-            {
-                "component": f"{INSTEAD.name} ({INSTEAD.difference})",
-                "wall_ms": INSTEAD.of(cells, "wall_ms"),
-                "took_ms": INSTEAD.of(cells, "took_ms").value,
-                "reference": INSTEAD.reference,
-            }
-        )
+        rows.append(_subtracted(INSTEAD, cells))
     columns = [
         Words("component", "component"),
         Column("wall_ms", "wall", "ms"),
@@ -180,19 +166,24 @@ def _attribution(cells: Cells) -> list[Section]:
         Column("reference", "seed took", "ms"),
         share("reference_share", "seed share"),
     ]
+    rest = COMPONENTS[-1].reference("took_ms")
     text = (
-        "Serial coverages, subtracted within each round, then the median over rounds with its 95 % interval. Shares "
-        "are of the production query's wall time at the client. `took` stands beside: Elasticsearch cuts it to whole "
-        "milliseconds per search, so 30 searches may lose up to 30 ms of a coverage, and a search below 1 ms counts "
-        "as 0."
+        "Differences of serial coverages, as the seed formed them: means over rounds with their 95 % intervals. A "
+        "stops at 10,000 documents of each search; what a cell spends beyond counts with its aggregations. "
+        "Shares are of wall time at the client, the seed's, too. `took` stands beside: Elasticsearch cuts it to whole "
+        "milliseconds per search, so 30 searches may lose up to 30 ms of a coverage. Of its `took` the seed left "
+        f"{percent(rest / WHOLE_PART.reference('took_ms'))} unexplained ({number(rest)} ms)."
     )
-    parts = [plots.Part(c.name, c.of(cells, "wall_ms").value, c.share(cells).value) for c in COMPONENTS]
-    caption = (
-        "Parts of the production query's wall time, serial. Each is a median of its own, so they need not add up to "
-        "the whole to the last digit."
-    )
-    figure = Figure(plots.stack(parts, plots.Part(f"production query ({PRODUCTION.name})", wall.value, 1.0)), caption)
-    return [Section("Where the production query's time goes", [text, Table("attribution", columns, rows), figure])]
+    return [Section("By subtraction, as the seed did", [text, Table("attribution", columns, rows)])]
+
+
+def _subtracted(component: Component, cells: Cells, among: Sequence[str] = ()) -> dict[str, Any]:
+    return {
+        "component": f"{component.name} ({component.difference})",
+        "wall_ms": component.of(cells, "wall_ms", among),
+        "took_ms": component.of(cells, "took_ms", among).value,
+        "reference": component.reference("took_ms"),
+    }
 
 
 def _transports(cells: Cells) -> list[Section]:

@@ -89,6 +89,9 @@ def test_attribution_adds_up_and_shows_the_rest():
         assert (found[name]["wall_ms"].value, found[name]["share"].value) == pytest.approx((ms, part)), name
     whole = found["whole: production (D_td)"]
     assert whole["wall_ms"].value == sum(ms for ms, _ in expected.values()) and whole["share"] == 1
+    assert found["unexplained (D_td − B − C_td + A)"]["reference"] == 1199 - 192 - 1070 + 19
+    (text,) = [s.text for s in sections(race(COSTS)) if s.title == "By subtraction, as the seed did"]
+    assert "the seed left −3.7 % unexplained (−44.0 ms)" in text
     assert list(found) == [*expected, "whole: production (D_td)"]
 
 

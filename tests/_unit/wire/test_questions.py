@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from cluster_metrics.query.configurations import VARIANTS, cells
+from cluster_metrics.query.configurations import PARTS, VARIANTS, cells
 from cluster_metrics.wire.questions import TRANSPORTS
 
 # section 1 of the report that this track came from, to the letter
@@ -60,3 +60,17 @@ def test_a_coverage_asks_each_node_once_and_never_the_cache(transport):
         assert all(header["request_cache"] is False for header in lines[0::2])
         bodies = lines[1::2]
     assert bodies == [VARIANTS["D_td"].bodies([node], 2)[0] for node in nodes]
+
+
+def test_a_part_asks_for_less_of_the_same_documents():
+    production = VARIANTS["D_td"].bodies(["N001"], 1)[0]
+    for name, part in PARTS.items():
+        (body,) = part.bodies(["N001"], 1)
+        assert body["query"] == production["query"] and body["size"] == 0, name
+        found = body.get("aggs", {})
+        if name not in ("start", "visit"):
+            assert found.items() < production["aggs"].items(), name
+        assert len(found) == {"start": 0, "visit": 1}.get(
+            name, name.count("cpu") + name.count("mem") + name.count("net")
+        )
+    assert PARTS["start"].bodies(["N001"], 1)[0]["track_total_hits"] is False

@@ -1,0 +1,109 @@
+"""Costs are recovered from cells that were made of them, add up to the whole, and leave a rest where there is one."""
+
+import numpy as np
+import pytest
+from fakes import rows
+
+from _tools.report.cells import Cells
+from _tools.report.race import Sample
+from cluster_metrics.query._report.attribution import HALF_WIDTH, TERMS, WHOLE, fitted, half, kept, sections, share_of
+from cluster_metrics.query.configurations import FITTED
+
+COSTS = dict(zip([term.name for term in TERMS], [60.0, 40.0, 25.0, 70.0, 75.0, 150.0, -5.0]))
+CELLS = (WHOLE, *FITTED)
+
+
+def made(rounds=60, spread=0.02, common=0.1, interaction=0.0, seed=0, lost=(), **costs):
+    """Cells of a race that cost the sum of their terms, with noise of their own and some that a round's cells share.
+
+    :param interaction: ms that the production query takes beyond its parts.
+    :param lost: pairs of cell and round.
+    """
+    rng = np.random.default_rng(seed)
+    of = COSTS | costs
+    samples = []
+    for r in range(rounds):
+        slow = np.exp(common * rng.standard_normal())
+        for cell in CELLS:
+            ms = sum(cost * term.times(cell) for term, cost in zip(TERMS, of.values()))
+            ms = (ms + interaction * (cell is WHOLE)) * slow * np.exp(spread * rng.standard_normal())
+            if (cell.name, r) not in lost:
+                samples.append(Sample("coverage", r, cell.name, ms, {"round": r, "wall_ms": ms}))
+    return Cells(samples)
+
+
+def test_the_terms_can_be_told_apart_and_the_production_query_is_held_out():
+    design = np.array([[term.times(cell) for term in TERMS] for cell in FITTED])
+    assert np.linalg.matrix_rank(design) == len(TERMS) and len(FITTED) == 12
+    assert WHOLE.name not in {cell.name for cell in FITTED}
+    assert [term.times(WHOLE) for term in TERMS] == [1, 1, 3, 1, 1, 1, 3]
+
+
+def test_costs_without_noise_are_recovered_exactly_and_leave_no_rest():
+    fit = fitted(made(spread=0, common=0))
+    assert {part.name: part.each.value for part in fit.parts} == pytest.approx(COSTS)
+    assert fit.rest.ms.value == pytest.approx(0, abs=1e-9) and fit.worst[1] == pytest.approx(0, abs=1e-12)
+
+
+def test_an_interaction_is_a_rest_of_its_own_with_an_interval_that_lacks_0():
+    fit = fitted(made(interaction=50.0))
+    assert fit.rest.ms.low <= 50 * 1.02 and fit.rest.ms.high >= 50 * 0.98
+    assert fit.rest.share.low > 0
+    assert "together the parts cost more than apart" in sections(made(interaction=50.0))[0].text
+    assert "together the parts cost less than apart" in sections(made(interaction=-50.0))[0].text
+
+
+def test_shares_add_up_to_the_whole_whatever_the_noise_and_the_rounds_that_are_lost():
+    for seed in range(5):
+        fit = fitted(made(rounds=30, spread=0.2, seed=seed, lost={("pct-cpu-serial", 3), ("D_td-serial", 7)}))
+        parts = (*fit.parts, fit.rest)
+        assert sum(part.share.value for part in parts) == pytest.approx(1, abs=1e-9)
+        assert sum(part.ms.value for part in parts) == pytest.approx(fit.whole.ms.value)
+        assert fit.rounds == (24, 28)
+
+
+def test_the_interval_of_the_rest_covers_what_is_there_in_about_95_of_100_races():
+    covered = [
+        (rest := fitted(made(interaction=20.0, seed=s)).rest.share).low <= 20 / 480 <= rest.high for s in range(30)
+    ]
+    assert np.mean(covered) >= 0.8
+
+
+def test_what_slows_a_round_down_as_a_whole_costs_no_precision_of_shares():
+    steady, shaken = (half(fitted(made(common=common)).rest.share) for common in (0.0, 0.3))
+    assert shaken == pytest.approx(steady, rel=0.5)
+
+
+def test_the_slowest_and_fastest_rounds_are_left_out_of_all_cells_alike():
+    cells = np.ones((3, 20)) * [[10.0], [20.0], [30.0]]
+    cells[:, 4] *= 9
+    cells[:, 11] /= 9
+    left = kept(cells)
+    assert len(left) == 16 and 4 not in left and 11 not in left
+    assert list(kept(np.ones((2, 4)))) == [0, 1, 2, 3]
+
+
+def test_a_share_is_the_ratio_of_means():
+    part, whole = np.array([1.0, 2.0, 6.0]), np.array([10.0, 10.0, 25.0])
+    found = share_of(part, whole)
+    assert found.value == pytest.approx(9 / 45) and found.low <= found.value <= found.high
+    assert (e := share_of(whole / 4, whole)).low == pytest.approx(e.high) == pytest.approx(0.25)
+
+
+def test_the_report_shows_parts_rest_and_whole_and_the_rounds_that_are_missing():
+    noisy = made(rounds=10, spread=0.2)
+    assert half(fitted(noisy).rest.share) > HALF_WIDTH and "rounds would bring it to 2 %" in sections(noisy)[0].text
+    (section,) = sections(made())
+    found = rows([section], "parts")
+    assert list(found) == [*COSTS, "rest", "whole: production (D_td)"]
+    assert found["sum"]["count"] == 3 and found["sum"]["wall_ms"].value == pytest.approx(
+        3 * found["sum"]["each_ms"].value
+    )
+    assert found["whole: production (D_td)"]["share"] == 1
+    assert "the sum of the parts explains it" in section.text
+
+
+def test_without_one_of_the_cells_there_is_no_attribution():
+    cells = made(rounds=3)
+    del cells._found["pct-net-serial"]
+    assert fitted(cells) is None and sections(cells) == []

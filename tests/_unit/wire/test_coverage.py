@@ -1,0 +1,63 @@
+"""Answers of a coverage are held against the exact ones as far as it asks for them."""
+
+import pytest
+from fakes import track_of, values
+
+from cluster_metrics.corpus.metrics import Metrics
+from cluster_metrics.query.configurations import PARTS, VARIANTS
+from cluster_metrics.query.query_decomp import PART, PlanParams
+from cluster_metrics.wire.coverage import TYPE, Asked, Coverages
+
+
+@pytest.fixture
+def track(tmp_path):
+    return track_of(Metrics(nodes=2, tasks=3, rows_per_epoch=25, epochs=1), root=tmp_path)
+
+
+def checked(track, part, change):
+    """The sample of a coverage of a part whose answers are right but for a change to those of the first node."""
+    coverage = Coverages(track).make(PARTS[part], 1)
+    searches = []
+    for expected in coverage.expected.values():
+        found = {f"{f}_sum": {"value": expected[f]["sum"]} for f in coverage.configuration.summed}
+        if coverage.configuration.percentiles is not None:
+            for f in coverage.configuration.ranked:
+                exact = {f"{float(p)}": answer[0] for p, answer in expected[f]["percentiles"].items()}
+                found[f"{f}_pct"] = {"values": exact}
+        if part == "visit":
+            found["visited"] = {"doc_count": expected["cpu"]["count"]}
+        searches.append({"took": 1, "aggregations": found})
+    change(searches[0]["aggregations"])
+    return Asked(coverage, searches, {}, {}).checked()
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_right_answer_of_a_part_is_no_error(track, part):
+    assert checked(track, part, lambda found: None)["success"]
+
+
+@pytest.mark.parametrize(
+    "part, change, said",
+    [
+        ("visit", lambda found: found["visited"].update(doc_count=1), "N001: 1 documents visited, exact "),
+        ("sum-cpu", lambda found: found["cpu_sum"].update(value=0.0), "N001: cpu_sum is 0.0"),
+        ("pct-net", lambda found: found["net_pct"]["values"].update({"50.0": 1e9}), "N001: net p50 is"),
+        ("sum-cpu-pct-mem", lambda found: found["mem_pct"]["values"].update({"0.0": 1e9}), "N001: mem p0 is"),
+    ],
+)
+def test_a_wrong_answer_of_a_part_is_an_error(track, part, change, said):
+    found = checked(track, part, change)
+    assert not found["success"] and said in found["error-description"]
+
+
+@pytest.mark.parametrize(
+    "changes, parts",
+    [({}, True), ({"variants": ["D_td"]}, False), ({"transports": ["msearch"]}, False)],
+)
+def test_a_round_of_the_plan_has_the_parts_where_the_attribution_is_complete(track, changes, parts):
+    params = PlanParams(track, {"parameters": values(**changes), "warmup-iterations": 0}).params()
+    kinds = {}
+    for one in params["coverages"]:
+        kinds.setdefault(one["kind"], set()).add(one["coverage"].configuration.name)
+    assert kinds.get(PART, set()) == ({part.name for part in PARTS.values()} if parts else set())
+    assert {name.rsplit("-", 1)[0] for name in kinds[TYPE]} <= set(VARIANTS)
