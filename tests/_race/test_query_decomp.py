@@ -15,7 +15,7 @@ import pytest
 import requests
 from conftest import ESRALLY, ROOT, WORK, leftovers, make
 
-from cluster_metrics.query.configurations import VARIANTS
+from cluster_metrics.query.configurations import PARTS, VARIANTS
 from cluster_metrics.wire.questions import TRANSPORTS
 
 CELLS = {f"{v}-{t}" for v in VARIANTS for t in TRANSPORTS}
@@ -63,11 +63,42 @@ def test_samples_of_all_passes_and_rounds_are_in_the_metrics_store(loaded, searc
     assert all(s["meta"]["target_cpu_ms"] > 0 for s in rounds)
 
 
+def test_the_plan_has_the_parts_of_the_attribution_and_the_warm_up_its_own_task(loaded, search):
+    parts = metrics(search, "first", task="plan", name="service_time", **{"operation_type": "part-coverage"})
+    normal = [s for s in parts if s["sample-type"] == "normal"]
+    assert {(s["operation"], s["meta"]["round"]) for s in normal} == {
+        (p.name, r) for p in PARTS.values() for r in (1, 2)
+    }
+    (warm_up,) = metrics(search, "first", task="warm-up", name="service_time")
+    assert warm_up["meta"]["rounds"] == 1 and set(warm_up["meta"]["unsteady"]) > CELLS
+    assert "- The node query cache was off for every index asked (" in loaded["output"]
+    assert "nothing is known to have been steady: the warm-up had 1 round" in loaded["output"]
+    assert "Held out of the fit, the production query takes" in loaded["output"]
+
+
+def test_visiting_visits_every_document_and_starting_none(indexed):
+    found = {}
+    for name in ("start", "visit"):
+        (body,) = PARTS[name].bodies(["N001"], 1, profile=True)
+        url = f"{indexed['target']}/cluster-metrics/_search?request_cache=false"
+        response = requests.post(url, json=body, timeout=30).json()
+        searches = [search for shard in response["profile"]["shards"] for search in shard["searches"]]
+        scorers = sum(query["breakdown"]["build_scorer_count"] for search in searches for query in search["query"])
+        aggregations = [a for shard in response["profile"]["shards"] for a in shard.get("aggregations", [])]
+        collected = sum(a["breakdown"]["collect_count"] for a in aggregations)
+        found[name] = collected, scorers, response.get("aggregations", {}).get("visited")
+    count = {"query": PARTS["visit"].bodies(["N001"], 1)[0]["query"]}
+    url = f"{indexed['target']}/cluster-metrics/_count"
+    matched = requests.post(url, json=count, timeout=30).json()["count"]
+    assert found["start"] == (0, 0, None)
+    assert found["visit"][0] == matched > 0 and found["visit"][2] == {"doc_count": matched}
+
+
 def test_report_is_written_and_can_be_written_again(loaded):
     folder = WORK / "reports" / "first"
     with open(folder / "es_profile_decomp.csv") as f:
         rows = list(csv.DictReader(f))
-    assert len(rows) == 2 * len(CELLS) * 2
+    assert len(rows) == 2 * (2 * len(CELLS) + len(PARTS))
     text = (folder / "report.md").read_text()
     shutil.rmtree(folder)
     again = make("report", RACE="first")

@@ -22,6 +22,9 @@ def test_every_configuration_is_measured_and_its_indices_are_gone(indexed, recor
     assert {row["round"] for row in rows} == {"1", "2"}
     errors = {c: max(float(r["percentile_error"]) for r in rows if r["configuration"] == c) for c in asked}
     assert errors["rollup"] < 1e-12
+    assert errors["cached"] == errors["production"]
+    assert "The node query cache was off for every index asked but cluster-metrics-cached" in race.stdout
+    assert "## What the query cache saves" in race.stdout
     assert {errors[c] for c in CONFIGURATIONS if "smile" in c} == {errors["production"]}
     assert errors["sampler-0.01"] > errors["production"]
     assert all(float(r["sum_error"]) < 1e-6 for r in rows if "sampler" not in r["configuration"])

@@ -8,7 +8,7 @@ round adds up in the means, and a round is the unit of replication throughout.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -142,8 +142,8 @@ def half(estimate: Estimate) -> float:
     return (estimate.high - estimate.low) / 2
 
 
-def of_rest(fit: Fit) -> str:
-    """What the rest shows, and the rounds that would show it better."""
+def of_rest(fit: Fit, not_steady: Collection[str] = ()) -> str:
+    """What the rest shows, and the rounds that would show it better; of cells that were not steady it shows nothing."""
     rest, n = fit.rest, fit.rounds[1]
     width = half(rest.share)
     text = (
@@ -151,18 +151,23 @@ def of_rest(fit: Fit) -> str:
         f"{number(fit.whole.ms.value - rest.ms.value)} ms: the rest is {percent(rest.share.value)} "
         f"{interval(rest.share, percent)} of the whole, half-width {percent(width)}"
     )
+    if shaky := [cell.name for cell in (WHOLE, *FITTED) if cell.name in not_steady]:
+        return f"{text}. No verdict on it, as {', '.join(shaky)} {'was' if len(shaky) == 1 else 'were'} not steady."
     if not math.isfinite(width):
         return f"{text}."
     if width > HALF_WIDTH:
         return f"{text}; about {math.ceil(n * (width / HALF_WIDTH) ** 2):,} rounds would bring it to 2 %."
     if rest.share.low <= 0 <= rest.share.high:
-        return f"{text}: the sum of the parts explains it."
+        return f"{text}: no interaction of the parts is shown."
     more = "more" if rest.share.value > 0 else "less"
     return f"{text}: together the parts cost {more} than apart, an interaction that no term has."
 
 
-def sections(cells: Cells) -> list[Section]:
-    """The section of the report; none where the race lacks a cell."""
+def sections(cells: Cells, not_steady: Collection[str] = ()) -> list[Section]:
+    """The section of the report; none where the race lacks a cell.
+
+    :param not_steady: cells of which nothing is concluded.
+    """
     fit = fitted(cells)
     if not fit:
         return []
@@ -175,10 +180,11 @@ def sections(cells: Cells) -> list[Section]:
     columns += [Column("wall_ms", "wall", "ms"), share("share", "share")]
     cell, missed = fit.worst
     text = (
-        f"{of_rest(fit)} Costs of the parts are fitted by weighted least squares on {len(FITTED)} serial cells with "
-        f"fewer aggregations, and each is a mean over {fit.rounds[0]} of {fit.rounds[1]} rounds (the slowest and the "
-        f"fastest left out, for all cells alike), with its 95 % interval over rounds. Shares are of wall time at the "
-        f"client and add up to 100 %. Of the cells fitted, {cell} is missed by most: by {percent(missed)} of its time."
+        f"{of_rest(fit, not_steady)} Costs of the parts are fitted by weighted least squares on {len(FITTED)} serial "
+        f"cells with fewer aggregations, and each is a mean over {fit.rounds[0]} of {fit.rounds[1]} rounds (the "
+        "slowest and the fastest left out, for all cells alike), with its 95 % interval over rounds. Shares are of "
+        "wall time at the client and add up to 100 %. Of the cells fitted, "
+        f"{cell} is missed by most: by {percent(missed)} of its time."
     )
     parts = [plots.Part(p.name, p.ms.value, p.share.value) for p in (*fit.parts, fit.rest)]
     caption = (

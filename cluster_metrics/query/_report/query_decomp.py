@@ -95,7 +95,7 @@ def sections(race: Race) -> list[Section]:
     cells = cells_of(race, coverage.TYPE)
     return [
         *_variants(race, cells),
-        *attribution.sections(Cells(race.of(coverage.TYPE) + race.of(PART))),
+        *attribution.sections(Cells(race.of(coverage.TYPE) + race.of(PART)), server.unsteady(race)),
         *_attribution(cells),
         *_transports(cells),
         *_changes(cells),

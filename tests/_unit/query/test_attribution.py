@@ -100,7 +100,9 @@ def test_the_report_shows_parts_rest_and_whole_and_the_rounds_that_are_missing()
         3 * found["sum"]["each_ms"].value
     )
     assert found["whole: production (D_td)"]["share"] == 1
-    assert "the sum of the parts explains it" in section.text
+    assert "no interaction of the parts is shown" in section.text
+    (section,) = sections(made(), {"pct-cpu-serial", "A-serial"})
+    assert "No verdict on it, as pct-cpu-serial was not steady" in section.text
 
 
 def test_without_one_of_the_cells_there_is_no_attribution():
