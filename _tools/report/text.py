@@ -25,7 +25,7 @@ def percent(value: float) -> str:
 
 def error_text(error: float) -> str:
     """A relative error as a percentage with two digits; what 32-bit floats round away counts as none."""
-    return f"{100 * error:.2g} %" if error > ROUNDING else "0"
+    return f"{float(f'{100 * error:.2g}'):,g} %" if error > ROUNDING else "0"
 
 
 def interval(estimate: Estimate, form: Callable[[float], str] = number) -> str:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate
 from _tools.report.table import Column, Table, Words, share, times
+from _tools.report.text import error_text
 
 NAN = math.nan
 ESTIMATE = Estimate(20, 20.83, 19.44, 23.71, 0.05)
@@ -115,8 +116,15 @@ def test_every_form_has_every_row_and_column(rows, words):
 
 
 def test_a_section_holds_texts_tables_and_figures_in_order():
-    figure = Figure("<svg/>", "What is seen.")
+    figure = Figure({}, "What is seen.")
     section = Section("Times", ["First.", TABLE, figure, "Last.\n"])
     assert section.text == f"First.\n\n{TABLE.markdown()}\nLast.\n"
     assert section.tables == [TABLE] and section.figures == [figure]
     assert section.record() == {"title": "Times", "tables": [TABLE.record()]}
+
+
+@pytest.mark.parametrize(
+    "error, text", [(0.00234, "0.23 %"), (0.5, "50 %"), (0.996, "100 %"), (21.2, "2,100 %"), (0.0, "0")]
+)
+def test_an_error_is_written_without_powers_of_ten(error, text):
+    assert error_text(error) == text
