@@ -1,303 +1,358 @@
-"""Plots of a report: from numbers to SVG text, without side effects."""
+"""Charts of a report: from numbers to Vega-Lite, without side effects."""
 
-from collections.abc import Mapping, Sequence
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Canvas
-from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
+import altair as alt
 
-from .scatter import size
 from .stats import Estimate
-from .svg import FONT, INK, NARROW, PALETTE, Box, axes, draw, look, scale
-from .text import number, percent
+from .text import error_text, interval, number, percent
 
-LINE = 1.5 * FONT
-"""Height of a line of text, in units of the viewBox."""
-GRID = 0.18
-"""Opacity of lines that only guide the eye."""
+Spec = dict[str, Any]
+"""A chart in Vega-Lite that holds its data; it takes its ink from the page, and its width from where it stands."""
+INK = "currentColor"
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#c56a9c", INK, "#a0522d")
+"""After Okabe and Ito. Each has a contrast of 3 to white and to the dark page, which their yellow, orange and sky blue
+have not: ink and sienna stand for these. The colour-blind tell all apart."""
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
+"""Go with the colours, so that nobody needs colour to tell series apart."""
+WRAP = 20
+"""Characters of a name in one line."""
+LINE = 15
+"""Height of a line of text, in pixels."""
+LABELLED = "labelled"
+"""page.html writes the field ``label`` beside the points of a layer of this name, where it covers nothing."""
+TEXT = {"labelColor": INK, "titleColor": INK, "labelFontSize": 13, "titleFontSize": 13, "labelLimit": 0}
+CONFIG = {
+    "font": "system-ui, sans-serif",
+    "background": "transparent",
+    "view": {"stroke": None},
+    "text": {"color": INK, "fontSize": 13},
+    "rule": {"color": INK},
+    "axis": TEXT | {"domainColor": INK, "tickColor": INK, "gridColor": INK, "gridOpacity": 0.18},
+    "axisQuantitative": {"format": ",.12~g", "tickCount": 5, "labelOverlap": "greedy"},
+    "legend": TEXT | {"orient": "top", "symbolSize": 90, "symbolStrokeWidth": 2, "symbolOpacity": 1, "titleLimit": 0},
+}
+INTERVAL = [alt.Tooltip("text:N", title="value"), alt.Tooltip("interval:N", title="95 %"), alt.Tooltip("n:N")]
+"""What of an estimate stands in a tooltip."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a whole.
+    """A part of a whole; negative where a subtraction went below zero.
 
-    :param name: of the part.
-    :param ms: its time; negative where a subtraction went below zero.
     :param share: of the whole, 1 being all of it.
     """
 
     name: str
-    ms: float
+    value: Estimate
     share: float
 
 
-@dataclass(frozen=True)
-class Fall:
-    """A bar of a waterfall.
+Bar = tuple[str, str, float, float, Estimate, str]
+"""Of a waterfall: its name, what the key calls bars of its colour, where it begins and ends, the estimate that it ends
+with, whose interval is drawn about the end, and the text beside it."""
 
-    :param name: of the step.
-    :param before: what it starts from; None for the first, which starts from zero.
-    :param now: what it leads to.
+
+@dataclass(frozen=True)
+class Point:
+    """A configuration, by cost and error.
+
+    :param error: relative error, 0 being exact.
+    :param on_front: whether no other configuration is better in one and at least as good in the other.
     """
 
     name: str
-    before: float | None
-    now: Estimate
+    error: float
+    cost: Estimate
+    on_front: bool
 
 
-def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str, marked: float | None = None) -> str:
-    """Medians with their 95 % intervals, a line for each name and series.
+def look(series: int) -> tuple[str, str]:
+    """Colour and mark of a series, by its number from 0 on; both together are of no other of the first 48."""
+    return PALETTE[series % len(PALETTE)], SHAPES[(series + series // len(PALETTE)) % len(SHAPES)]
+
+
+def finished(height: int, *layers: alt.Chart) -> Spec:
+    """The chart of these layers, as wide as where it stands."""
+    chart = alt.layer(*layers).properties(
+        width="container",
+        height=height,
+        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+    )
+    spec = chart.to_dict() | {"config": CONFIG}
+    del spec["$schema"]  # an address, of which a page has none
+    return spec
+
+
+def chart(rows: Iterable[Mapping[str, Any]]) -> alt.Chart:
+    """A layer with its data; JSON has no number that is not finite."""
+    plain = [{k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()} for row in rows]
+    return alt.Chart(alt.Data(values=plain))
+
+
+def quantity(values: Iterable[float], title: str, texts: Iterable[str] = ()) -> dict[str, Any]:
+    """Title and scale of an axis: logarithmic, and named so, if the values span a decade or more; else from zero.
+
+    :param values: all that the axis must show.
+    :param texts: that stand behind the values and need room.
+    """
+    finite = [v for v in values if math.isfinite(v)] or [0.0]
+    low, high = min(finite), max(finite)
+    space = max((8 * len(text) + 12 for text in texts), default=0)
+    scale: dict[str, Any] = {"nice": False}
+    if space:
+        scale["range"] = [0, alt.ExprRef(f"width - {space}")]
+    if low > 0 and high >= 10 * low:
+        room = (high / low) ** 0.04
+        scale |= {"type": "log", "domain": [low / room, high * room]}
+        axis = alt.Axis(values=log_ticks(low / room, high * room))
+        return {"title": f"{title} (log scale)", "scale": alt.Scale(**scale), "axis": axis}
+    low = min(low, 0.0)
+    room = 0.04 * (high - low)
+    scale["domain"] = [low and low - room, high + room or 1]
+    return {"title": title, "scale": alt.Scale(**scale)}
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Powers of ten between bounds; the fewer of them, the more between them."""
+    decades = math.log10(high / low)
+    between = (1, 2, 5) if decades <= 2 else (1, 3) if decades <= 3.5 else (1,)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
+    return [tick for power in powers for step in between if low <= (tick := step * 10.0**power) <= high]
+
+
+def by_series(names: Sequence[str], title: str | None = None) -> dict[str, Any]:
+    """Colour and mark of each series, with a key of as many columns as there is room for; none for one without name.
+
+    :param title: of the key.
+    """
+    colours, shapes = zip(*map(look, range(len(names))))
+    key = legend(names, title) if any(names) else None
+    return {
+        "color": alt.Color("series:N", scale=alt.Scale(domain=names, range=colours), legend=key),
+        "shape": alt.Shape("series:N", scale=alt.Scale(domain=names, range=shapes), legend=key),
+    }
+
+
+def by_kind(colours: Mapping[str, str], shown: Iterable[str]) -> alt.Color:
+    """Colours of kinds, with a key of those that are shown."""
+    kinds = [kind for kind in colours if kind in set(shown)]
+    scale = alt.Scale(domain=kinds, range=[colours[kind] for kind in kinds])
+    return alt.Color("kind:N", scale=scale, legend=legend(kinds))
+
+
+def legend(names: Sequence[str], title: str | None = None) -> alt.Legend:
+    """A key of as many columns as there is room for."""
+    room = f"(containerSize()[0] - {8 * WRAP}) / {40 + 8 * max(map(len, names))}"
+    return alt.Legend(title=title, columns=alt.ExprRef(f"max(1, floor({room}))"))
+
+
+def estimated(estimate: Estimate, **about: Any) -> dict[str, Any]:
+    """A row of a chart's data: an estimate, and what it is of; a bound that is not known is drawn at the value."""
+    low, high = (bound if math.isfinite(bound) else estimate.value for bound in (estimate.low, estimate.high))
+    known = {"value": estimate.value, "low": low, "high": high, "text": number(estimate.value)}
+    return known | {"interval": interval(estimate), "n": estimate.n} | about
+
+
+def rows_of_names(names: Iterable[str]) -> tuple[alt.Y, int]:
+    """The upright axis with a name per row, on several lines if it is long; and the height of a row."""
+    lines = max(len(wrapped(name).split("\n")) for name in names)
+    axis = alt.Axis(labelExpr="split(datum.label, '\\n')", ticks=False, domain=False, labelLineHeight=LINE)
+    return alt.Y("name:N", sort=None, title=None, axis=axis), max(24, lines * LINE + 6)
+
+
+def wrapped(name: str) -> str:
+    return "\n".join(textwrap.wrap(name, WRAP)) or name
+
+
+def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str, marked: float | None = None) -> Spec:
+    """Medians with their 95 % intervals, a row for each name and series.
 
     :param estimates: by name, then by series, both in order of appearance.
     :param label: of the axis, with its unit.
     :param marked: a value that a line marks, such as the ratio 1.
     """
     series = list(dict.fromkeys(chain.from_iterable(estimates.values())))
-    lines = [(name, one) for name, of in estimates.items() for one in series if one in of]
-    tops = _tops(lines)
-    height = tops[-1] + LINE
-    left = max(size(name)[0] for name in estimates) + 12
-    box = Box(left, legend_columns(series, left)[1] + 8, NARROW - left - 12, height)
-    values = [x for of in estimates.values() for e in of.values() for x in e.span]
-
-    def paint(canvas: Canvas) -> None:
-        ax = axes(canvas, box)
-        _across(ax, values, label)
-        ax.set_ylim(height, 0)
-        if marked is not None:
-            ax.axvline(marked, color=INK, linewidth=1, linestyle="--")
-        for (name, one), top in zip(lines, tops):
-            found, (colour, mark) = estimates[name][one], look(series.index(one))
-            y = top + LINE / 2
-            ax.plot(found.span, [y, y], color=colour, linewidth=3, solid_capstyle="butt")
-            ax.plot(found.value, y, mark, color=colour, markersize=7)
-            ax.annotate(
-                number(found.value),
-                (max(*found.span, found.value), y),
-                (9, 0),
-                textcoords="offset points",
-                va="center_baseline",
-            )
-        groups = {name: [t for (n, _), t in zip(lines, tops) if n == name] for name in estimates}
-        ax.set_yticks([(t[0] + t[-1] + LINE) / 2 for t in groups.values()], list(groups))
-        ax.tick_params(axis="y", length=0)
-        ax.spines["left"].set_visible(False)
-        for tops_of in list(groups.values())[1:]:
-            ax.axhline(tops_of[0] - LINE / 4, color=INK, alpha=GRID, linewidth=1)
-        legend(canvas, series, box.left)
-
-    return draw(NARROW, box.top + height + 2.5 * LINE, paint)
+    found = [estimated(e, name=wrapped(name), series=one) for name, of in estimates.items() for one, e in of.items()]
+    across = quantity(
+        (v for row in found for v in (row["low"], row["value"], row["high"])), label, (row["text"] for row in found)
+    )
+    y, step = rows_of_names(estimates)
+    base = chart(found).encode(y=y, tooltip=["name:N", "series:N", *INTERVAL])
+    if len(series) > 1:
+        base = base.encode(yOffset=alt.YOffset("series:N", scale=alt.Scale(domain=series)))
+        step = max(step, 20 * len(series) + 10)
+    looks = by_series(series)
+    layers = [
+        base.mark_rule(strokeWidth=3).encode(x=alt.X("low:Q", **across), x2="high:Q", color=looks["color"]),
+        base.mark_point(filled=True, size=70, opacity=1).encode(x=alt.X("value:Q", **across), **looks),
+        base.mark_text(align="left", dx=9).encode(x=alt.X("high:Q", **across), text="text:N"),
+    ]
+    if marked is not None:
+        layers.append(chart([{"at": marked}]).mark_rule(strokeDash=[5, 4]).encode(x=alt.X("at:Q", **across)))
+    return finished(step * len(estimates), *layers)
 
 
-def heat(values: Mapping[tuple[int, int], float], across: str, upright: str) -> str:
+def heat(values: Mapping[tuple[int, int], Estimate], across: str, upright: str) -> Spec:
     """Numbers on a grid, the greater the darker.
 
     :param values: by row and column.
     :param across: what the columns count.
     :param upright: what the rows count.
     """
-    rows, columns = (sorted({place[i] for place in values}) for i in (0, 1))
-    height, left, most = 2.5 * LINE * len(rows), 40.0, max(values.values())
-
-    def paint(canvas: Canvas) -> None:
-        ax = axes(canvas, Box(left, 2, NARROW - left - 12, height))
-        for (row, column), value in values.items():
-            x, y = columns.index(column), rows.index(row)
-            ax.add_patch(Rectangle((x - 0.48, y - 0.46), 0.96, 0.92, color=PALETTE[0], alpha=0.5 * value / most))
-            ax.annotate(number(value), (x, y), ha="center", va="center_baseline")
-        ax.set_xlim(-0.5, len(columns) - 0.5)
-        ax.set_ylim(len(rows) - 0.5, -0.5)
-        ax.set_xticks(range(len(columns)), [str(c) for c in columns])
-        ax.set_yticks(range(len(rows)), [str(r) for r in rows])
-        ax.tick_params(length=0)
-        ax.set_xlabel(across)
-        ax.set_ylabel(upright)
-        for spine in ("left", "bottom"):
-            ax.spines[spine].set_visible(False)
-
-    return draw(NARROW, height + 2.5 * LINE, paint)
+    found = [estimated(e, row=row, column=column) for (row, column), e in values.items()]
+    most = max(row["value"] for row in found)
+    base = chart(found).encode(
+        x=alt.X("column:O", title=across, axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("row:O", title=upright),
+        tooltip=[alt.Tooltip("row:O", title=upright), alt.Tooltip("column:O", title=across), *INTERVAL],
+    )
+    opacity = alt.Opacity("value:Q", scale=alt.Scale(domain=[0, most], range=[0, 0.5]), legend=None)
+    return finished(
+        50 * len({row for row, _ in values}),
+        base.mark_rect(color=PALETTE[0]).encode(opacity=opacity),
+        base.mark_text().encode(text="text:N"),
+    )
 
 
-def _tops(lines: Sequence[tuple[str, str]]) -> list[float]:
-    """The upper edge of each line, with half a line between names."""
-    tops = [LINE / 4]
-    for (before, _), (name, _) in zip(lines, lines[1:]):
-        tops.append(tops[-1] + (LINE if name == before else 1.5 * LINE))
-    return tops
+KINDS = {
+    "part": PALETTE[0],
+    "below zero": PALETTE[1],
+    "whole": PALETTE[2],
+    "begins with": PALETTE[2],
+    "faster": PALETTE[0],
+    "slower": PALETTE[1],
+}
+"""Colours of the bars of waterfalls."""
 
 
-def _across(ax: Axes, values: Sequence[float], label: str) -> None:
-    """The horizontal axis, with room to the right for a number behind the greatest value."""
-    low, high = min(values), max(values)
-    if scale(ax, "x", values):
-        room = (high / low) ** 0.22
-        ax.set_xlim(low / (high / low) ** 0.04, high * room)
-    else:
-        ax.set_xlim(min(0.0, low), high * 1.25 or 1)
-    ax.set_xlabel(label)
-    ax.grid(axis="x")
+def parts(shown: Sequence[Part], whole: Part, unit: str = "ms") -> Spec:
+    """Parts of a whole, each from where the one before ended; a negative one runs back, in a colour of its own.
 
-
-def waterfall(bars: Sequence[Fall], label: str) -> str:
-    """A bar for each step from what was before to what is now, with the 95 % interval of the latter.
-
-    :param bars: the first stands for the whole.
-    :param label: of the axis, with its unit.
+    :param shown: in order.
     """
-    height = len(bars) * LINE
-    box = Box(124, 8, NARROW - 124 - 12, height)
-
-    def paint(canvas: Canvas) -> None:
-        ax = axes(canvas, box)
-        ends = [x for bar in bars for x in (bar.before or 0, bar.now.span[1])]
-        ax.set_xlim(0, max(ends) * 1.3)
-        ax.set_ylim(height, 0)
-        ax.set_xlabel(label)
-        ax.grid(axis="x")
-        for i, bar in enumerate(bars):
-            y, value = (i + 0.5) * LINE, bar.now.value
-            left, right = sorted((bar.before or 0, value))
-            colour = PALETTE[2] if bar.before is None else PALETTE[0] if value <= bar.before else PALETTE[1]
-            ax.barh(y, right - left, 0.55 * LINE, left, color=colour)
-            ax.plot(bar.now.span, [y, y], color=INK, linewidth=2, solid_capstyle="butt")
-            text = number(value) + ("" if bar.before is None or value <= bar.before else " ↑")
-            ax.annotate(
-                text, (max(right, bar.now.span[1]), y), (6, 0), textcoords="offset points", va="center_baseline"
-            )
-        ax.set_yticks([(i + 0.5) * LINE for i in range(len(bars))], [bar.name for bar in bars])
-        ax.tick_params(axis="y", length=0)
-        ax.spines["left"].set_visible(False)
-
-    return draw(NARROW, box.top + height + 2.5 * LINE, paint)
+    bars: list[Bar] = []
+    end = 0.0
+    for part in (*shown, whole):
+        start, end = (0.0, whole.value.value) if part is whole else (end, end + part.value.value)
+        kind = "whole" if part is whole else "below zero" if end < start else "part"
+        text = f"{number(part.value.value)} {unit}, {percent(part.share)}"
+        bars.append((part.name, kind, start, end, part.value, text))
+    return waterfall(bars, unit)
 
 
-def lines(curves: Mapping[str, Sequence[tuple[float, Estimate]]], across: str, upright: str) -> str:
-    """Medians with their 95 % intervals over a quantity, a line for each series, both axes as :func:`.svg.scale` says.
+def steps(first: tuple[str, Estimate], then: Iterable[tuple[str, float, Estimate]], label: str) -> Spec:
+    """What changes lead to.
+
+    :param first: name and value of what they begin with.
+    :param then: of each change its name, what it is held against, and what it leads to.
+    """
+    bars: list[Bar] = [(first[0], "begins with", 0.0, first[1].value, first[1], number(first[1].value))]
+    for name, before, now in then:
+        kind = "faster" if now.value <= before else "slower"
+        bars.append((name, kind, before, now.value, now, number(now.value)))
+    return waterfall(bars, label)
+
+
+def waterfall(bars: Sequence[Bar], label: str) -> Spec:
+    """A bar for each step from what was before to what is now, with the 95 % interval of its end."""
+    found = []
+    for name, kind, start, end, now, text in bars:
+        row = estimated(now, name=wrapped(name), kind=kind, start=start, end=end, label=text)
+        row |= {side: end + row[side] - row["value"] for side in ("low", "high")}
+        found.append(row | {"edge": max(start, end, row["high"])})
+    values = [0.0, *(row[key] for row in found for key in ("start", "low", "edge"))]
+    across = quantity(values, label, [row["label"] for row in found])
+    y, step = rows_of_names(name for name, *_ in bars)
+    base = chart(found).encode(y=y, tooltip=["name:N", "kind:N", *INTERVAL])
+    color = by_kind(KINDS, [row["kind"] for row in found])
+    return finished(
+        step * len(bars),
+        base.mark_bar(height=0.6 * step).encode(x=alt.X("start:Q", **across), x2="end:Q", color=color),
+        base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", **across), x2="high:Q"),
+        base.mark_text(align="left", dx=8).encode(x=alt.X("edge:Q", **across), text="label:N"),
+    )
+
+
+def lines(
+    curves: Mapping[str, Sequence[tuple[float, Estimate]]], across: str, upright: str, key: str | None = None
+) -> Spec:
+    """Medians with their 95 % intervals over a quantity, a line for each series.
 
     :param curves: by series, (quantity, estimate).
     :param across: label of the horizontal axis, with its unit.
     :param upright: label of the vertical axis, with its unit.
+    :param key: what tells the series apart, if their names do not say.
     """
-    height, left, top = 300.0, 62.0, legend_columns(list(curves), 4)[1] + 1.8 * LINE
-
-    def paint(canvas: Canvas) -> None:
-        ax = axes(canvas, Box(left, top, NARROW - left - 12, height))
-        for number_of, points in enumerate(curves.values()):
-            colour, mark = look(number_of)
-            points = sorted(points, key=lambda point: point[0])
-            ax.plot(*zip(*((x, e.value) for x, e in points)), mark + "-", color=colour, markersize=5, linewidth=1)
-            for x, e in points:
-                ax.plot([x, x], e.span, color=colour, linewidth=2.5, alpha=0.5)
-        xs = [x for points in curves.values() for x, _ in points]
-        upright_axis(ax, [y for points in curves.values() for _, e in points for y in e.span])
-        if scale(ax, "x", xs):
-            ax.set_xlim(min(xs) / 1.3, max(xs) * 1.3)
-        ax.grid(axis="x")
-        ax.set_xlabel(across)
-        ax.set_title(upright, loc="left", fontsize=FONT, fontweight="bold", pad=8)
-        legend(canvas, list(curves), 4)
-
-    return draw(NARROW, top + height + 2.5 * LINE, paint)
-
-
-def upright_axis(ax: Axes, values: Sequence[float]) -> None:
-    """The vertical axis, with room around the values."""
-    low, high = min(values), max(values)
-    if scale(ax, "y", values):
-        room = (high / low) ** 0.05
-        ax.set_ylim(low / room, high * room)
-    else:
-        ax.set_ylim(min(0.0, low), high * 1.1 or 1)
-    ax.grid(axis="y")
-
-
-def stack(parts: Sequence[Part], whole: Part) -> str:
-    """One bar of parts, and below it a line for each with its time and its share.
-
-    Positive parts follow each other from zero. Negative ones run back from their end, below the bar and hatched, so
-    that a sum beyond the whole is seen as what it is.
-
-    :param parts: in order; each takes a colour, the last is the unexplained rest and takes none.
-    :param whole: marked by a line across the bar.
-    """
-    bar, back = 34.0, 12.0
-    negative = any(p.ms < 0 for p in parts)
-    height = bar + (back + 4 if negative else 0)
-    top = LINE + 6
-    reach = max(whole.ms, sum(p.ms for p in parts if p.ms > 0))
-
-    def paint(canvas: Canvas) -> None:
-        ax = axes(canvas, Box(2, top, NARROW - 4, height))
-        ax.set_xlim(0, reach * 1.002)
-        ax.set_ylim(height, 0)
-        end = _bars(ax, [p for p in parts if p.ms >= 0], parts, 0.0, 0, bar)
-        _bars(ax, [p for p in parts if p.ms < 0], parts, end, bar + 4, bar + 4 + back)
-        ax.plot([whole.ms, whole.ms], [-5, height], color=INK, linewidth=2, clip_on=False)
-        ax.text(whole.ms, -8, f"whole {number(whole.ms)} ms", ha="right", va="bottom")
-        ax.axis("off")
-        for i, part in enumerate([*parts, whole]):
-            _entry(canvas, part, parts, top + height + 14 + i * LINE)
-
-    return draw(NARROW, top + height + 18 + (len(parts) + 1) * LINE, paint)
-
-
-def _look(part: Part, parts: Sequence[Part]) -> dict[str, object]:
-    """How a part is filled: the rest is no component of its own, so it has a hatch and no colour."""
-    if part == parts[-1]:
-        return {"facecolor": "none", "edgecolor": INK, "hatch": "////", "linewidth": 1}
-    return {"facecolor": PALETTE[parts.index(part) % len(PALETTE)], "edgecolor": "none"}
-
-
-def _bars(ax: Axes, shown: Sequence[Part], parts: Sequence[Part], start: float, top: float, bottom: float) -> float:
-    """Draws parts one after the other and returns where the last ends."""
-    for part in shown:
-        left, right = sorted((start, start + part.ms))
-        ax.barh(top, right - left, bottom - top, left, align="edge", **_look(part, parts))  # type: ignore[arg-type]
-        start += part.ms
-    return start
-
-
-def _entry(canvas: Canvas, part: Part, parts: Sequence[Part], top: float) -> None:
-    """A line below the bar: colour, name, time, share."""
-    ax = axes(canvas, Box(0, top, NARROW, LINE))
-    ax.set_xlim(0, NARROW)
-    ax.set_ylim(LINE, 0)
-    ax.axis("off")
-    if part in parts:
-        ax.barh(4, 12, 12, 2, align="edge", **_look(part, parts))  # type: ignore[arg-type]
-    else:
-        ax.plot([2, NARROW - 2], [0, 0], color=INK, linewidth=1)
-    for x, text, side in ((22, part.name, "left"), (318, f"{number(part.ms)} ms", "right")):
-        ax.text(x, 10, text, ha=side, va="center_baseline")
-    ax.text(NARROW - 2, 10, percent(part.share), ha="right", va="center_baseline")
-
-
-def legend_columns(names: Sequence[str], left: float) -> tuple[int, float]:
-    """Columns and height of the legend: all in one line, or one below the other where that is too long."""
-    fits = left + sum(size(name)[0] + 30 for name in names) <= NARROW
-    return (len(names), LINE) if fits else (1, len(names) * LINE)
-
-
-def legend(canvas: Canvas, names: Sequence[str], left: float) -> None:
-    """Marks and names at the top of the figure."""
-    marks = [
-        Line2D([], [], color=colour, marker=mark, linestyle="", markersize=8)
-        for colour, mark in map(look, range(len(names)))
+    found = [
+        estimated(e, series=name, at=at, where=f"{at:,g}")
+        for name, of in curves.items()
+        for at, e in sorted(of, key=lambda p: p[0])
     ]
-    width, height = (72 * inches for inches in canvas.get_size_inches())
-    canvas.legend(
-        marks,
-        names,
-        loc="upper left",
-        bbox_to_anchor=(left / width, 1 - 2 / height),
-        ncols=legend_columns(names, left)[0],
-        frameon=False,
-        borderpad=0,
-        borderaxespad=0,
-        handlelength=0.8,
-        handletextpad=0.3,
-        columnspacing=0.9,
+    x = quantity([row["at"] for row in found], across)
+    y = quantity([v for row in found for v in (row["low"], row["value"], row["high"])], upright)
+    looks = by_series(list(curves), key)
+    tooltip = [alt.Tooltip("series:N", title=key or "series"), alt.Tooltip("where:N", title=across), *INTERVAL]
+    base = chart(found).encode(x=alt.X("at:Q", **x), tooltip=tooltip)
+    value = base.encode(y=alt.Y("value:Q", **y))
+    return finished(
+        320,
+        value.mark_line(strokeWidth=1).encode(color=looks["color"]),
+        base.mark_rule(strokeWidth=3, opacity=0.5).encode(y=alt.Y("low:Q", **y), y2="high:Q", color=looks["color"]),
+        value.mark_point(filled=True, size=60, opacity=1).encode(**looks),
     )
+
+
+ON_FRONT, OFF_FRONT = "on the Pareto front", "slower or less accurate than one on it"
+
+
+def frontier(points: Sequence[Point], label: str, max_error: float | None = None) -> Spec:
+    """Error, logarithmic, against cost with its interval; the Pareto front as steps.
+
+    Exact configurations stand at the left edge, above a tick that says 0.
+
+    :param points: at least one; of those not on the front, the first are first in line for a label.
+    :param label: of the cost axis, with its unit.
+    :param max_error: the user's bound on the relative error, drawn as a line.
+    """
+    errors = [p.error for p in points if p.error > 0] + ([max_error] if max_error else [])
+    low, high = (min(errors), max(errors)) if errors else (0.001, 0.01)
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    zero = 10.0 ** (first - 1)
+    powers = [10.0**n for n in range(first, last + 1, 1 + (last - first) // 7)]
+    exact = any(p.error <= 0 for p in points)
+    text = f"datum.value < {1.5 * zero} ? '0' : format(100 * datum.value, '.10~g') + ' %'"
+    x: dict[str, Any] = {
+        "title": "greatest relative error (log scale)",
+        "scale": alt.Scale(type="log", domain=[(zero if exact else 10.0**first) / 1.5, high * 3], nice=False),
+        "axis": alt.Axis(values=[zero, *powers] if exact else powers, labelExpr=text),
+    }
+    found = [
+        estimated(p.cost, label=p.name, at=max(p.error, zero), error=error_text(p.error))
+        | {"series": ON_FRONT if p.on_front else OFF_FRONT}
+        for p in sorted(points, key=lambda p: not p.on_front)
+    ]
+    y = quantity([v for row in found for v in (row["low"], row["high"])], label)
+    front = sorted((row for row in found if row["series"] == ON_FRONT), key=lambda row: row["at"])
+    base = chart(found).encode(x=alt.X("at:Q", **x), tooltip=["label:N", "error:N", *INTERVAL])
+    looks = by_series([ON_FRONT, OFF_FRONT])
+    steps_ = chart(front).mark_line(interpolate="step-after", color=PALETTE[0], strokeWidth=1.5)
+    layers = [
+        steps_.encode(x=alt.X("at:Q", **x), y=alt.Y("value:Q", **y)),
+        base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q", **y), y2="high:Q", color=looks["color"]),
+        base.mark_point(filled=True, size=80, opacity=1)
+        .encode(y=alt.Y("value:Q", **y), **looks)
+        .properties(name=LABELLED),
+    ]
+    if max_error:
+        bound = chart([{"at": max_error, "text": f"max_error {100 * max_error:g} %"}]).encode(x=alt.X("at:Q", **x))
+        layers += [
+            bound.mark_rule(strokeDash=[5, 4]),
+            bound.mark_text(align="right", dx=-5).encode(y=alt.value(8), text="text:N"),
+        ]
+    return finished(460, *layers)

@@ -8,7 +8,7 @@ from .section import Figure, Section
 from .table import Column, Table, Words, share
 from .text import number, percent
 
-CAPTION = "When each task was at work: filled where it was measured, outlined for warm-up."
+CAPTION = f"When each task was at work. {timelines.ZOOM}"
 
 
 def sections(race: Race) -> list[Section]:
@@ -26,7 +26,11 @@ def sections(race: Race) -> list[Section]:
             {"task": task, "began_s": (own[0].start - first) / 1000, "ran_s": ran / 1000, "share": ran / whole}
             | {"requests": requests, "warmup": warmup}
         )
-        bars += [timelines.Bar(task, (s.start - first) / 1000, (s.end - first) / 1000, not s.warmup) for s in own]
+        bars += [
+            {"name": task, "kind": timelines.WARM_UP if s.warmup else timelines.MEASURED}
+            | {"start": (s.start - first) / 1000, "end": (s.end - first) / 1000}
+            for s in own
+        ]
     idle = whole - covered((s.start, s.end) for s in race.schedule)
     columns = [Words("task", "task"), Column("began_s", "began after", "s"), Column("ran_s", "ran", "s")]
     columns += [share("share", "share"), Column("requests", "requests"), Column("warmup", "warm-up requests")]
@@ -35,7 +39,7 @@ def sections(race: Race) -> list[Section]:
         f"{number(idle / 1000)} s ({percent(idle / whole)}): Rally's pauses between tasks. What a runner does besides "
         "its requests counts as work."
     )
-    figure = Figure(timelines.bars(bars, "s after the first request"), CAPTION)
+    figure = Figure(timelines.stretches(bars, "s after the first request"), CAPTION)
     return [Section("All tasks on one time line", [Table("tasks", columns, rows), text, figure])]
 
 

@@ -11,11 +11,11 @@ from .table import Table
 class Figure:
     """A plot.
 
-    :param svg: the SVG element, in which ``currentColor`` is the colour of the text.
-    :param caption: one sentence that says what is seen.
+    :param spec: the chart in Vega-Lite.
+    :param caption: what is seen.
     """
 
-    svg: str
+    spec: dict[str, Any]
     caption: str
 
 

@@ -1,185 +1,125 @@
-"""Plots over time: from numbers to SVG text, without side effects."""
+"""Charts over time: from samples to Vega-Lite, without side effects."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+import altair as alt
 
-from .plots import GRID, LINE, legend, legend_columns, upright_axis
-from .svg import FONT, INK, NARROW, PALETTE, Box, axes, draw, look, scale
+from .plots import PALETTE, Spec, by_kind, by_series, chart, finished, quantity, rows_of_names, wrapped
+from .race import Sample
+from .section import Figure
+from .text import number
 
-
-@dataclass(frozen=True)
-class Trace:
-    """Samples of one cell in order of time.
-
-    :param panel: which panel shows it; its title.
-    :param name: its series within the panel.
-    :param runs: the samples of each span (a pass, the plan) as (position, ms); a line joins those of one span only.
-    """
-
-    panel: str
-    name: str
-    runs: Sequence[Sequence[tuple[float, float]]]
-
-
-@dataclass(frozen=True)
-class Span:
-    """A stretch of the axis that carries a label, such as a pass.
-
-    :param name: the label.
-    :param start: first position.
-    :param end: last position.
-    """
-
-    name: str
-    start: float
-    end: float
+ZOOM = "Ctrl and the mouse wheel zoom, dragging moves, a double click shows all again."
+CAPTION = (
+    "Every counted sample{} in order of time; a line joins those of one pass, or the rounds of a plan. One that slopes "
+    f"is a drift. {ZOOM}"
+)
+STEADY, OTHER, MERGE = "steady window", "before or after it", "a merge was under way"
+REJECTED = "documents were rejected"
+MEASURED, WARM_UP = "measured", "warm-up"
+KINDS = {
+    STEADY: PALETTE[0],
+    OTHER: PALETTE[3],
+    MERGE: PALETTE[1],
+    REJECTED: PALETTE[5],
+    MEASURED: PALETTE[0],
+    WARM_UP: PALETTE[1],
+}
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A stretch of time.
-
-    :param name: of the line that it stands in.
-    :param filled: or outlined.
-    """
-
-    name: str
-    start: float
-    end: float
-    filled: bool
+def zoomable(layer: alt.Chart) -> alt.Chart:
+    """Takes the wheel with Ctrl alone, as without it scrolls the page."""
+    return layer.add_params(
+        alt.selection_interval(name="zoom", bind="scales", encodings=["x"], zoom="wheel![event.ctrlKey]")
+    )
 
 
-@dataclass(frozen=True)
-class RateLine:
-    """A rate over time.
+def over_time(series: Mapping[str, Iterable[Sample]], key: str, label: str, of: str = "") -> Figure:
+    """Samples in order of time, by series.
 
-    :param start: of the first bucket, in s.
-    :param width: of a bucket, in s.
-    :param rates: of each bucket.
-    :param steady: start and end of the window that counts, in s; none if it is too short.
-    :param merges: when a merge was seen, in s.
-    """
-
-    start: float
-    width: float
-    rates: Sequence[float]
-    steady: tuple[float, float] | None
-    merges: Sequence[float]
-
-
-def timeline(traces: Sequence[Trace], spans: Sequence[Span], label: str) -> str:
-    """Samples in order of time, a panel above the other, a colour and a mark for each series.
-
-    :param traces: a cell each.
-    :param spans: labelled on top; lines divide them.
+    :param key: of the metadata to show.
     :param label: of the vertical axis, with its unit.
+    :param of: what the caption says of the samples.
     """
-    panels = list(dict.fromkeys(t.panel for t in traces))
-    names = list(dict.fromkeys(t.name for t in traces))
-    panel, gap, left, top = 190.0, 2.9 * LINE, 52.0, legend_columns(names, 4)[1] + 8
-
-    def paint(canvas: Canvas) -> None:
-        legend(canvas, names, 4)
-        for i, title in enumerate(panels):
-            box = Box(left, top + gap - 8 + i * (panel + gap), NARROW - left - 4, panel)
-            ax = axes(canvas, box)
-            shown = [t for t in traces if t.panel == title]
-            for trace in shown:
-                colour, mark = look(names.index(trace.name))
-                for run in trace.runs:
-                    ax.plot(*zip(*run), mark + "-", color=colour, markersize=4.5, linewidth=1)
-            upright_axis(ax, [y for t in shown for run in t.runs for _, y in run])
-            _divide(ax, spans)
-            ax.set_title(
-                ", ".join(filter(None, (title, label))), loc="left", fontsize=FONT, fontweight="bold", pad=LINE + 6
-            )
-
-    return draw(NARROW, top + len(panels) * (panel + gap) + 12, paint)
+    rows = [
+        {"series": name, "run": sample.meta.get("pass", 0), "at": sample.at / 1000, "value": float(sample.meta[key])}
+        | {"where": ", ".join(f"{what} {sample.meta[what]}" for what in ("pass", "round") if what in sample.meta)}
+        for name, samples in series.items()
+        for sample in samples
+    ]
+    first = min(row["at"] for row in rows)
+    rows = [row | {"at": row["at"] - first} for row in rows]
+    return Figure(drawn(rows, label, "s after the first"), CAPTION.format(of))
 
 
-def rates(lines: Sequence[RateLine], goal: float, label: str) -> str:
-    """A rate over time, in steps; the steady windows are shaded, and marks below the axis show where merges ran.
+def drawn(rows: Sequence[dict[str, Any]], label: str, across: str) -> Spec:
+    """Values over time.
 
-    :param lines: loads, one after the other.
+    :param rows: with ``series``, ``run``, whose values a line joins, ``at`` in s, ``value``, and ``where`` to hover.
+    """
+    rows = [row | {"text": number(row["value"])} for row in rows]
+    looks = by_series(list(dict.fromkeys(row["series"] for row in rows)))
+    base = chart(rows).encode(
+        x=alt.X("at:Q", title=across, scale=_seconds(row["at"] for row in rows)),
+        y=alt.Y("value:Q", **quantity([row["value"] for row in rows], label)),
+        color=looks["color"],
+        tooltip=["series:N", "where:N", alt.Tooltip("text:N", title=label)],
+    )
+    lines = base.mark_line(strokeWidth=1, clip=True).encode(detail="run:N")
+    points = base.mark_point(filled=True, size=45, opacity=1, clip=True).encode(shape=looks["shape"])
+    return finished(260, lines, zoomable(points))
+
+
+def rates(buckets: Sequence[dict[str, Any]], goal: float, label: str) -> Spec:
+    """A rate over time, each bucket as wide as the time that it covers.
+
+    :param buckets: with ``load``, ``start`` and ``end`` in s, ``rate``, ``kind``, whether a merge was ``merging``,
+        and the number of ``errors``.
     :param goal: a rate to reach, as a dashed line; 0 for none.
     :param label: of the vertical axis, with its unit.
     """
-    left, top, height = 66.0, LINE + 8, 200.0
-    most = max(max(rate for line in lines for rate in line.rates), goal)
-
-    def paint(canvas: Canvas) -> None:
-        ax = axes(canvas, Box(left, top, NARROW - left - 12, height))
-        for line in lines:
-            steps = [*line.rates, line.rates[-1]]
-            at = [line.start + i * line.width for i in range(len(steps))]
-            ax.plot(at, steps, color=PALETTE[0], linewidth=1.5, drawstyle="steps-post")
-            if line.steady:
-                ax.axvspan(*line.steady, color=PALETTE[0], alpha=GRID, linewidth=0)
-            for merge in line.merges:
-                ax.plot([merge], [most * 0.03], "|", color=PALETTE[1], markersize=10)
-        if goal:
-            ax.axhline(goal, color=PALETTE[2], linestyle="--", linewidth=2)
-        ax.set_ylim(0, most * 1.15)
-        ax.set_xlim(left=0)
-        for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
-        ax.yaxis.set_major_locator(MaxNLocator(5))
-        ax.xaxis.set_major_locator(MaxNLocator(6))
-        ax.grid(axis="y")
-        ax.set_xlabel("s")
-        ax.set_title(label, loc="left", fontsize=FONT, fontweight="bold")
-
-    return draw(NARROW, top + height + 2.5 * LINE, paint)
+    rows = [bucket | {"where": _span(bucket), "text": f"{bucket['rate']:,.0f}", "zero": 0} for bucket in buckets]
+    places = {"merging": (MERGE, "height"), "errors": (REJECTED, 3)}
+    marked = {key: [row | {"kind": kind} for row in rows if row[key]] for key, (kind, _) in places.items()}
+    x = alt.X("start:Q", title="s", scale=_seconds(row["end"] for row in rows))
+    y = quantity([0, goal, *(row["rate"] for row in rows)], label)
+    tooltip = ["load:N", alt.Tooltip("where:N", title="time"), alt.Tooltip("text:N", title=label), "kind:N", "errors:N"]
+    colour = by_kind(KINDS, [row["kind"] for row in chain(rows, *marked.values())])
+    steps = chart(rows).mark_rect(opacity=0.6, clip=True).encode(x=x, x2="end:Q", y=alt.Y("rate:Q", **y), y2="zero:Q")
+    layers = [zoomable(steps.encode(color=colour, tooltip=tooltip))]
+    for key, (_, y_of) in places.items():
+        marks = chart(marked[key]).mark_rule(strokeWidth=6, clip=True)
+        layers.append(marks.encode(x=x, x2="end:Q", y=alt.value(y_of), color=colour, tooltip=tooltip))
+    if goal:
+        goals = chart([{"goal": goal, "text": f"target {goal:,.0f}"}]).encode(y=alt.Y("goal:Q", **y))
+        layers.append(goals.mark_rule(strokeDash=[5, 4], strokeWidth=2))
+        layers.append(goals.mark_text(align="left", dx=4, dy=-8).encode(x=alt.value(0), text="text:N"))
+    return finished(240, *layers)
 
 
-def _divide(ax: Axes, spans: Sequence[Span]) -> None:
-    """Labels the spans above the axes and draws lines between them."""
-    ax.set_xlim(spans[0].start - 1, spans[-1].end + 1)
-    ax.set_xticks([])
-    for span in spans:
-        ax.text(
-            (span.start + span.end) / 2,
-            1.02,
-            span.name,
-            ha="center",
-            va="bottom",
-            transform=ax.get_xaxis_transform(),
-        )
-    for before, after in zip(spans, spans[1:]):
-        ax.axvline((before.end + after.start) / 2, color=INK, alpha=0.5, linewidth=1)
+def stretches(shown: Sequence[dict[str, Any]], label: str) -> Spec:
+    """Stretches of time, a row for each name in order of appearance.
 
-
-def bars(shown: Sequence[Bar], label: str) -> str:
-    """Stretches of time, a line for each name in order of appearance.
-
+    :param shown: with ``name``, ``kind``, ``start`` and ``end`` in s.
     :param label: of the axis, with its unit.
     """
-    names = list(dict.fromkeys(bar.name for bar in shown))
-    box = Box(min(7.6 * max(map(len, names)) + 10, NARROW / 2), 2, 0, LINE * len(names))
+    x = alt.X("start:Q", **quantity([0, *(s["end"] for s in shown)], label))
+    y, step = rows_of_names(s["name"] for s in shown)
+    rows = [s | {"name": wrapped(s["name"]), "where": _span(s)} for s in shown]
+    base = chart(rows).mark_bar(height=0.6 * step, clip=True, minBandSize=1)
+    colour = by_kind(KINDS, [s["kind"] for s in shown])
+    tooltip = ["name:N", "kind:N", alt.Tooltip("where:N", title="time")]
+    bars = base.encode(x=x, x2="end:Q", y=y, color=colour, tooltip=tooltip)
+    return finished(step * len({s["name"] for s in shown}), zoomable(bars))
 
-    def paint(canvas: Canvas) -> None:
-        ax = axes(canvas, Box(box.left, box.top, NARROW - box.left - 14, box.height))
-        for bar in shown:
-            ax.barh(
-                names.index(bar.name),
-                bar.end - bar.start,
-                0.6,
-                bar.start,
-                facecolor=PALETTE[0] if bar.filled else "none",
-                edgecolor=PALETTE[0],
-                linewidth=1.5,
-            )
-        ax.set_ylim(len(names) - 0.5, -0.5)
-        ax.set_yticks(range(len(names)), names)
-        ax.tick_params(axis="y", length=0)
-        ax.spines["left"].set_visible(False)
-        scale(ax, "x", [0, max(bar.end for bar in shown)])
-        ax.set_xlim(0, max(bar.end for bar in shown) * 1.01)
-        ax.set_xlabel(label)
-        ax.grid(axis="x")
 
-    return draw(NARROW, box.top + box.height + 2.5 * LINE, paint)
+def _seconds(values: Iterable[float]) -> alt.Scale:
+    """From zero, with room for the mark of what stands there."""
+    last = max(values) or 1.0
+    return alt.Scale(domain=[-0.01 * last, 1.01 * last], nice=False)
+
+
+def _span(row: Mapping[str, Any]) -> str:
+    return f"{number(row['start'])} to {number(row['end'])} s"

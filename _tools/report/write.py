@@ -53,7 +53,7 @@ def write_report(ini: Path, race_id: str, folder: Path) -> list[str]:
     race, tables = attempted(race, sheets)
     facts, title = facts_of(race), f"{INCOMPLETE if race.problems else ''}Race {race.id}"
     text = page_of(title, sections, "".join(f"- {fact}\n" for fact in facts))
-    html = page.html(title, facts, sections, source_of(race))
+    html = page.html(title, facts, sections, source_of(race), files_of(tables))
     write_pages(folder / race.id, text, html, record_of(race, sections), tables)
     return race.problems
 
@@ -124,8 +124,14 @@ def write_comparison(ini: Path, names: list[str], folder: Path, noise_file: Path
     out = folder / re.sub(r"[^\w.-]", "_", "-".join(["compare", *(side.name for side in found.sides)]))[:LONGEST]
     record["problems"] = problems
     top = "".join(f"- {problem}\n" for problem in problems)
-    write_pages(out, page_of(title, sections, top), page.html(title, problems, sections, title), record, tables)
+    html = page.html(title, problems, sections, title, files_of(tables))
+    write_pages(out, page_of(title, sections, top), html, record, tables)
     return problems
+
+
+def files_of(tables: Sequence[Table]) -> list[str]:
+    """What stands beside the page."""
+    return ["report.md", "report.json", *(table.key for table in tables)]
 
 
 def write_pages(out: Path, text: str, html: str, record: dict[str, Any], tables: Sequence[Table]) -> None:

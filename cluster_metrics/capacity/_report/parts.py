@@ -186,7 +186,7 @@ def _heat(cells: Mapping[str, Cell], kind: str) -> list[Figure]:
     first = shown.get((1, 0))
     if not first or len(shown) < 4:
         return []
-    values = {place: compared(cell, first).value for place, cell in shown.items()}
+    values = {place: compared(cell, first) for place, cell in shown.items()}
     caption = f"{UNITS[kind].capitalize()} over those of one shard without replicas."
     return [Figure(plots.heat(values, "replicas", "shards"), caption)]
 

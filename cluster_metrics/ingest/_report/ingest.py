@@ -181,10 +181,9 @@ def _resolution(race: Race) -> str:
 
 def _shares_figure(race: Race) -> Figure:
     found = parts(race.of(EPOCH))
-    ms = {k: 1000 * float(np.mean(v)) for k, v in found.items()}
-    shown = [plots.Part(NAMES[k][0], ms[k], float(np.mean(found[k] / found["whole"]))) for k in NAMES]
-    svg = plots.stack(shown, plots.Part("whole", ms["whole"], 1.0))
-    return Figure(svg, "Client time per million rows, means over the epochs.")
+    shown = [plots.Part(NAMES[k][0], mean(found[k]), float(np.mean(found[k] / found["whole"]))) for k in NAMES]
+    spec = plots.parts(shown, plots.Part("whole", mean(found["whole"]), 1.0), "s")
+    return Figure(spec, "Client time per million rows, means over the epochs with their 95 % intervals.")
 
 
 def _target(race: Race) -> list[str | Table]:
@@ -234,7 +233,7 @@ def rate_section(race: Race) -> Section:
     rows, slow, slow_merging, merging = [], 0, 0, 0
     for load in found:
         row = {"epoch": str(load.epoch) if load.epoch else "all", "seconds": load.seconds, "window": "too short"}
-        row["rate"] = float(np.sum(load.rates)) * load.width / load.seconds
+        row["rate"] = load.documents / load.seconds
         if len(load.steady):
             row["window"] = f"{number(load.first * load.width)} to {number(load.end * load.width)}"
             row |= {"mean": mean(load.steady), "median": median(load.steady)}
@@ -260,24 +259,52 @@ def rate_section(race: Race) -> Section:
         )
     else:
         after = f"No load is long enough for a steady window of {rates.LEAST_BUCKETS} buckets: load more rows."
-    return Section("Rate over time", [before, Table("rates", columns, rows), after, _rate_figure(race, found)])
+    return Section("Rate over time", [before, Table("rates", columns, rows), after, *_over_time(race, found)])
 
 
-def _rate_figure(race: Race, found: Sequence[rates.Load]) -> Figure:
-    lines, start = [], 0.0
+def _over_time(race: Race, found: Sequence[rates.Load]) -> list[Figure]:
+    """The rate, and what requests took, on one axis; none for less than five buckets, which are no course of time."""
+    if max(len(load.rates) for load in found) < rates.LEAST_BUCKETS:
+        return []
+    buckets, times, start = [], [], 0.0
     for load in found:
-        at = [start + i * load.width for i in (load.first, load.end)]
-        window = (at[0], at[1]) if len(load.steady) else None
-        merges = [start + (b + 0.5) * load.width for b in sorted(load.merging)]
-        lines.append(timelines.RateLine(start, load.width, list(load.rates), window, merges))
+        merging = load.merging
+        for i, (rate, requests) in enumerate(zip(load.rates, load.requests)):
+            at = start + i * load.width
+            end = start + load.seconds if i == len(load.rates) - 1 else at + load.width
+            kind = timelines.STEADY if len(load.steady) and load.first <= i < load.end else timelines.OTHER
+            bucket = {"load": load.epoch, "start": at, "end": end, "rate": float(rate), "kind": kind}
+            errors = sum(s.meta["error-count"] for s in requests)
+            buckets.append(bucket | {"merging": i in merging, "errors": errors})
+            where = f"{number(at)} to {number(end)} s, {len(requests):,} requests"
+            times += [
+                {"series": name, "run": load.epoch, "at": (at + end) / 2, "where": where, "value": float(value)}
+                for name, value in _times_of(requests).items()
+            ]
         start += load.seconds + load.width
     goal = pace_of(race.parameters)["docs_per_second"] if race.parameters else 0.0
-    target = " The dashed line is the target." if goal else ""
     caption = (
-        "Documents acknowledged per second, one load after the other, the pauses between them left out. Steady windows "
-        f"are shaded; marks at the bottom show where a merge was under way.{target}"
+        "Documents acknowledged per second, one load after the other, the pauses between them left out; marks at the "
+        f"bottom show where a merge was under way, at the top where documents were rejected. {timelines.ZOOM}"
     )
-    return Figure(timelines.rates(lines, goal, "documents/s"), caption)
+    beside = f"What requests took, by the buckets of the rate above. {timelines.ZOOM}"
+    return [
+        Figure(timelines.rates(buckets, goal, "documents/s"), caption),
+        Figure(timelines.drawn(times, "ms", "s"), beside),
+    ]
+
+
+def _times_of(requests: Sequence[Sample]) -> dict[str, float]:
+    """In ms; nothing of a bucket without requests."""
+    if not requests:
+        return {}
+    service, took = [s.value for s in requests], [s.meta["took"] for s in requests]
+    middle, high = np.percentile(service, (50, 99))
+    return {
+        "service time, median": middle,
+        "service time, 99th percentile": high,
+        "took, median": float(np.median(took)),
+    }
 
 
 def times(race: Race) -> list[str | Table]:

@@ -1,6 +1,6 @@
 """Explains an ingest-decomp race: where the seconds of an ingest go, and what each change to the client buys."""
 
-from _tools.report import plots, runs, stability, timelines
+from _tools.report import plots, stability, timelines
 from _tools.report.cells import Cells
 from _tools.report.race import Race
 from _tools.report.section import Figure, Section
@@ -86,9 +86,8 @@ def sections(race: Race) -> list[Section]:
 
 
 def _rounds_figure(race: Race, cells: Clients) -> Figure:
-    shown = {name: name for name in (NAIVE, best(race, cells))}
-    traces, spans = runs.by_round(cells, shown, "wall_ms")
-    return Figure(timelines.timeline(traces, spans, "wall ms per cell"), runs.ROUNDS_CAPTION)
+    shown = {name: cells.samples(name).values() for name in (NAIVE, best(race, cells))}
+    return timelines.over_time(shown, "wall_ms", "wall ms per cell")
 
 
 def _advice(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> str:
@@ -159,15 +158,14 @@ def _expected(step: Step) -> str:
 
 
 def _waterfall(cells: Clients, steps: list[tuple[Step, str]]) -> Figure:
-    bars = [plots.Fall(NAIVE, None, cells.per_million("wall_ms", NAIVE))]
-    for step, base in steps:
-        before = cells.per_million("wall_ms", base).value
-        bars.append(plots.Fall(step.name, before, cells.per_million("wall_ms", step.name)))
+    first, *then = [(name, cells.per_million("wall_ms", name)) for name in (NAIVE, *(step.name for step, _ in steps))]
+    held = [cells.per_million("wall_ms", base).value for _, base in steps]
+    changes = [(name, before, now) for (name, now), before in zip(then, held)]
     caption = (
         "Seconds per million rows: each bar runs from what the change is held against to what it leads to; the line "
         "is the 95 % interval of the latter."
     )
-    return Figure(plots.waterfall(bars, "s per million rows"), caption)
+    return Figure(plots.steps(first, changes, "s per million rows"), caption)
 
 
 def _performance(race: Race, cells: Clients) -> str:

@@ -32,20 +32,28 @@ class Load:
 
     :param epoch: that it loaded; 0 for all.
     :param width: of a bucket, in s.
-    :param rates: acknowledged documents per second, by bucket.
+    :param rates: acknowledged documents per second, by bucket; the last bucket ends with the load, so it covers half a
+        width to one and a half.
+    :param documents: acknowledged in all.
     :param seconds: from the start of the first request to the end of the last.
     :param first: first bucket of the steady window.
     :param end: the bucket behind its last; not above ``first`` when the load is too short for a window.
-    :param merging: buckets in which a merge was under way when the first client asked.
+    :param requests: those answered, by bucket.
     """
 
     epoch: int
     width: float
     rates: Samples
+    documents: float
     seconds: float
     first: int
     end: int
-    merging: frozenset[int]
+    requests: Sequence[Sequence[Sample]]
+
+    @property
+    def merging(self) -> set[int]:
+        """Buckets in which a merge was under way when the first client asked."""
+        return {i for i, of in enumerate(self.requests) if any(s.meta.get("merges_current") for s in of)}
 
     @property
     def steady(self) -> Samples:
@@ -87,19 +95,23 @@ def _width(samples: Sequence[Sample]) -> float:
 def _load(epoch: int, samples: Sequence[Sample], width: float) -> Load:
     ends = _ends(samples)
     seconds = float(np.max(ends))
-    bucket = np.minimum((ends / width).astype(int), int(seconds / width))
-    documents = np.bincount(bucket, weights=[s.meta["success-count"] for s in samples])
+    buckets = max(1, round(seconds / width))
+    bucket = np.minimum((ends / width).astype(int), buckets - 1)
+    documents = np.bincount(bucket, weights=[s.meta["success-count"] for s in samples], minlength=buckets)
+    covered = np.full(buckets, width)
+    covered[-1] = seconds - (buckets - 1) * width
     last: dict[int, float] = {}
     for sample, end in zip(samples, ends):
         last[sample.meta["client"]] = max(end, last.get(sample.meta["client"], 0.0))
     return Load(
         epoch,
         width,
-        documents / width,
+        documents / covered,
+        float(documents.sum()),
         seconds,
         int(np.ceil(RAMP_UP * seconds / width)),
-        int(min(last.values()) / width),
-        frozenset(int(b) for b, s in zip(bucket, samples) if s.meta.get("merges_current")),
+        min(int(min(last.values()) / width), buckets),
+        [[s for s, b in zip(samples, bucket) if b == i] for i in range(buckets)],
     )
 
 

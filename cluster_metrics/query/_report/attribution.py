@@ -186,11 +186,9 @@ def sections(cells: Cells, not_steady: Collection[str] = ()) -> list[Section]:
         "wall time at the client and add up to 100 %. Of the cells fitted, "
         f"{cell} is missed by most: by {percent(missed)} of its time."
     )
-    parts = [plots.Part(p.name, p.ms.value, p.share.value) for p in (*fit.parts, fit.rest)]
+    parts = [plots.Part(p.name, p.ms, p.share.value) for p in (*fit.parts, fit.rest)]
     caption = (
         "Parts of the production query's wall time, serial: means over the same rounds, which add up to the whole."
     )
-    figure = Figure(
-        plots.stack(parts, plots.Part(f"production query ({PRODUCTION.name})", fit.whole.ms.value, 1.0)), caption
-    )
+    figure = Figure(plots.parts(parts, plots.Part(f"production query ({PRODUCTION.name})", fit.whole.ms, 1.0)), caption)
     return [Section("Where the production query's time goes", [text, Table("parts", columns, rows), figure])]

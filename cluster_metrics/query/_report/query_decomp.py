@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from _tools.report import plots, runs, stability, timelines
+from _tools.report import plots, stability, timelines
 from _tools.report.cells import Cells, cells_of
 from _tools.report.race import Race, Sample
 from _tools.report.section import Figure, Section
@@ -260,9 +260,14 @@ def _agreement(race: Race, cells: Cells) -> list[Section]:
         f"when all of it lies within {percent(EQUIVALENT)}, different when it does not hold 1, else not shown. Rally "
         "idles about six seconds before each headline cell, the plan about a second after each round."
     )
-    traces, spans = runs.timeline(coverages(race), TRANSPORTS, list(VARIANTS))
-    figure = Figure(timelines.timeline(traces, spans, "wall ms"), runs.CAPTION)
-    return [Section("Headline cells against the plan", [text, Table("agreement", columns, rows), figure])]
+    figures = [_over_time(race, transport) for transport in TRANSPORTS]
+    return [Section("Headline cells against the plan", [text, Table("agreement", columns, rows), *figures])]
+
+
+def _over_time(race: Race, transport: str) -> Figure:
+    of = [s for s in coverages(race) if s.meta["transport"] == transport]
+    shown = {name: found for name in VARIANTS if (found := [s for s in of if s.meta["variant"] == name])}
+    return timelines.over_time(shown, "wall_ms", "wall ms", f" ({transport})")
 
 
 def _passes(number: float) -> str:

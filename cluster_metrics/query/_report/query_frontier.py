@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from _tools.report import runs, scatter, stability, timelines
+from _tools.report import plots, stability, timelines
 from _tools.report.cells import cells_of
 from _tools.report.race import Race, Sample
 from _tools.report.section import Figure, Section
@@ -164,27 +164,21 @@ def _limit(found: list[Point]) -> str:
 
 def _figure(found: list[Point], on_front: list[Point], bound: float) -> Figure:
     drawn = [
-        scatter.Point(
-            p.name,
-            p.error if p.error > ROUNDING else 0.0,
-            p.wall_ms.value,
-            *p.wall_ms.span,
-            p in on_front,
-        )
+        plots.Point(p.name, p.error if p.error > ROUNDING else 0.0, p.wall_ms, p in on_front)
         for p in sorted(found, key=lambda p: p.name != BASE)
     ]
     caption = (
-        "Wall time of a coverage against the error of p50 and p90; the steps are the Pareto front, the line is the "
-        "bound. Names that find no place are left out; the table has them all."
+        "Wall time of a coverage against the error of p50 and p90, with 95 % intervals; the steps are the Pareto "
+        "front, the dashed line is the bound. A name that finds no place shows on hovering."
     )
-    return Figure(scatter.frontier(drawn, "wall ms", bound), caption)
+    return Figure(plots.frontier(drawn, "wall ms", bound), caption)
 
 
 def _rounds_figure(race: Race, found: list[Point]) -> Figure:
     """Production and the first of some queries in order of time."""
-    shown = {name: name for name in [BASE, *(p.name for p in found[:1])]}
-    traces, spans = runs.by_round(cells_of(race, COVERAGE), shown, "wall_ms")
-    return Figure(timelines.timeline(traces, spans, "wall ms per coverage"), runs.ROUNDS_CAPTION)
+    cells = cells_of(race, COVERAGE)
+    shown = {name: cells.samples(name).values() for name in [BASE, *(p.name for p in found[:1])]}
+    return timelines.over_time(shown, "wall_ms", "wall ms per coverage")
 
 
 def _all(found: list[Point], on_front: list[Point]) -> list[str | Table]:

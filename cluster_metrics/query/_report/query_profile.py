@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from _tools.report import plots, runs, stability, timelines
+from _tools.report import plots, stability, timelines
 from _tools.report.cells import Cells, cells_of
 from _tools.report.race import Race, Sample
 from _tools.report.section import Figure, Section
@@ -239,7 +239,7 @@ def _phases(on: Values, off: Values) -> list[str | Table | Figure]:
     )
     rest = next(i for i, phase in enumerate(found) if phase.part_of_rest) - 1
     parts = [
-        plots.Part(phase.name, median(phase.ms).value, median(over(phase.ms, whole.ms)).value)
+        plots.Part(phase.name, median(phase.ms), median(over(phase.ms, whole.ms)).value)
         for i, phase in enumerate(found[:-1])
         if i != rest
     ]
@@ -247,13 +247,13 @@ def _phases(on: Values, off: Values) -> list[str | Table | Figure]:
         "Parts of one search of the production query without profiler, network and parse included. Each is a median of "
         "its own, so they need not add up to the whole to the last digit."
     )
-    figure = Figure(plots.stack(parts, plots.Part(whole.name, median(whole.ms).value, 1.0)), caption)
+    figure = Figure(plots.parts(parts, plots.Part(whole.name, median(whole.ms), 1.0)), caption)
     return [text, Table("phases", columns, rows), after, figure]
 
 
 def _rounds_figure(cells: Cells) -> Figure:
-    traces, spans = runs.by_round(cells, PROBES, "wall_ms")
-    return Figure(timelines.timeline(traces, spans, "wall ms per coverage"), runs.ROUNDS_CAPTION)
+    shown = {text: cells.samples(name).values() for name, text in PROBES.items()}
+    return timelines.over_time(shown, "wall_ms", "wall ms per coverage")
 
 
 def _tree(on: Values) -> list[str | Table]:

@@ -115,11 +115,11 @@ def _gap(ways: Ways) -> list[str | Table | Figure]:
         "part of its gap stays unexplained."
     )
     shown = [step for step in found[:-1] if step.drawn]
-    parts = [plots.Part(step.name, median(step.ms).value, median(step.ms / whole).value) for step in shown]
+    parts = [plots.Part(step.name, median(step.ms), median(step.ms / whole).value) for step in shown]
     caption = (
         "From the floor to Elasticsearch, ms per 1,000 rows; shares are of the whole. Each is a median of its own."
     )
-    figure = Figure(plots.stack(parts, plots.Part("Elasticsearch", median(whole).value, 1.0)), caption)
+    figure = Figure(plots.parts(parts, plots.Part("Elasticsearch", median(whole), 1.0)), caption)
     return [before, Table("gap", columns, rows), after, figure]
 
 

@@ -109,7 +109,7 @@ def test_races_of_one_tag_are_replicates_of_one_side():
     assert ratio.n == 3
     assert rows_of(own)["20.0 %"]["first"].n == 2  # races, not the rounds of both
     assert ratio.value == pytest.approx(cost(200, True) / cost(200, False), rel=0.05)
-    assert own.figures[0].svg.startswith("<svg")
+    assert own.figures[0].spec["layer"]
 
 
 def test_the_sheet_has_a_row_per_sample():

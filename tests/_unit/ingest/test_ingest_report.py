@@ -7,6 +7,7 @@ import pytest
 from fakes import rows
 
 from _tools.race.rally import resolved
+from _tools.report import timelines
 from _tools.report.race import Race, Sample
 from _tools.report.write import page_of, sheets
 from cluster_metrics.core.experiment import check
@@ -81,7 +82,34 @@ def test_the_rate_counts_what_is_acknowledged_in_each_bucket():
     first, second = rates.loads(race())
     assert first.width == second.width == 0.5
     assert np.allclose(first.rates[1:-3], 4000, rtol=0.06)
-    assert sum(first.rates) * first.width == 100 * len(load(1, 0))
+    assert first.documents == 100 * len(load(1, 0))
+
+
+@pytest.mark.parametrize("seconds", [10.25, 10.3, 10.35, 10.4])
+def test_the_last_bucket_is_divided_by_the_time_that_it_covers(seconds):
+    evenly = [bulk(1, 0, i * 0.01) for i in range(int(seconds / 0.01))]
+    (found,) = rates.loads(race(samples=[*evenly, epoch_sample(1)]))
+    assert found.seconds % found.width != pytest.approx(0, abs=1e-6)
+    assert np.allclose(found.rates, 10_000, rtol=0.11)
+
+
+@pytest.mark.parametrize("requests, figures", [(80, 2), (30, 0)])
+def test_fewer_than_five_buckets_are_not_drawn(requests, figures):
+    found = race(samples=[*(bulk(1, 0, i * 0.05) for i in range(requests)), epoch_sample(1)])
+    assert (len(rates.loads(found)[0].rates) >= 5) is bool(figures)
+    assert len(ingest.rate_section(found).figures) == figures
+
+
+def test_requests_rejections_and_merges_are_drawn_beside_the_rate():
+    slow = [bulk(1, 0, 9.0, **{"merges_current": 1, "error-count": 7, "took": 500}) for _ in range(200)]
+    rate, beside = (f.spec for f in ingest.rate_section(race(samples=[*load(1, 0), *slow, epoch_sample(1)])).figures)
+    kinds = rate["layer"][0]["encoding"]["color"]["scale"]["domain"]
+    assert {timelines.REJECTED, timelines.MERGE} < set(kinds)
+    buckets = next(v["values"] for v in (layer["data"] for layer in rate["layer"]) if len(v["values"]) > 5)
+    assert [(b["errors"], b["merging"]) for b in buckets if b["errors"]] == [(1400, True)]
+    times = beside["data"]["values"]
+    assert max(row["value"] for row in times if row["series"] == "took, median") == 500
+    assert {row["value"] for row in times if row["series"].startswith("service time")} == {10.0}
 
 
 def test_the_steady_window_leaves_out_the_start_and_clients_that_have_ended():

@@ -153,7 +153,7 @@ def test_front_has_what_nothing_beats_in_both():
 def test_the_report_says_how_far_to_trust_it_and_draws_production_beside_the_advice():
     section = explained.sections(race(**FIGURES))[-1]
     assert section.title == "How far to trust this" and section.text.startswith("- No warnings.")
-    drawing = section.figures[0].svg
+    drawing = str(section.figures[0].spec)
     assert "production" in drawing and "hdr-3" in drawing and "hdr-1" not in drawing
 
 

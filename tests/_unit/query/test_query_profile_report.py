@@ -1,5 +1,4 @@
 import csv
-from xml.etree import ElementTree
 
 import pytest
 from fakes import rows, table
@@ -131,7 +130,7 @@ def test_a_round_that_lacks_a_coverage_is_left_out():
 def test_parts_aggregations_and_rounds_are_drawn_and_the_rounds_are_judged():
     sections = {s.title: s for s in report.sections(race(drift=0.1))}
     parts, aggregations, rounds = (
-        " ".join(ElementTree.fromstring(sections[title].figures[0].svg).itertext())
+        str(sections[title].figures[0].spec).replace("\\n", " ")
         for title in (
             "Where the time of one search goes",
             "The aggregations in the profile tree",
