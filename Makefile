@@ -5,7 +5,7 @@ GIVEN := $(foreach v,$(.VARIABLES),$(if $(findstring command line,$(origin $v)),
 $(foreach v,$(GIVEN),$(eval override $v := $$(value $v))$(eval export $v))
 export GIVEN
 .DEFAULT_GOAL := help
-.PHONY: variables help race report races compare plan noise offline up down test test-long lint docs dashboards bench bench-statistics lock clean
+.PHONY: variables help race report races compare plan noise offline up down test test-long lint docs dashboards bench bench-statistics look lock clean
 
 variables:
 	@$(PYTHON) _tools/race/variables.py
@@ -37,6 +37,9 @@ bench: variables _venv/ready
 
 bench-statistics: variables _venv/ready
 	@_venv/bin/python -m _tools.bench.statistics
+
+look: variables _venv/ready
+	@_venv/bin/python -m _tools.race.look
 
 lock: variables _venv/ready
 	_venv/bin/uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate --no-emit-index-url --no-header --upgrade --group test pyproject.toml -o requirements.txt

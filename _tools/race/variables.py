@@ -234,6 +234,7 @@ TARGETS = {
     "dashboards": "writes kibana/dashboards.ndjson anew",
     "bench": "how fast the corpus is generated, and what encoding it costs",
     "bench-statistics": "how often verdicts are wrong",
+    "look": "opens the reports in headless Chromium, in light and dark, wide and narrow, and says what is wrong",
     "lock": "pins the dependencies anew",
     "clean": "removes what a clone made: run-time state, corpora, virtual environment; asks where results lie",
 }
