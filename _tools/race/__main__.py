@@ -24,10 +24,11 @@ from . import clusters, rally
 from .clusters import STORE, TARGET, running
 from .offline import prepare as prepare_offline
 from .rally import Store
-from .variables import RACE_ID, VARIABLES, Exit, RaceError, nearest, switched_on, variable
+from .variables import RACE_ID, VARIABLES, Exit, RaceError, fail_on, nearest, switched_on, variable
 from .watch import watch
 
 DEFAULT_CHALLENGE = "query-decomp"
+REPORTS = rally.WORK / "reports"
 NOISE = rally.WORK / "noise.json"
 """Where the noise floors of ``make noise`` are kept."""
 MOST_RACES = 100
@@ -95,7 +96,7 @@ def command(hosts: str, client_options: str, params: str, race_id: str) -> list[
 
 def races_of(race_ids: list[str]) -> int:
     """Races as the variables say, once for each of these ids; returns Rally's exit code, the first that is not 0."""
-    launcher = prepare()
+    conditions, launcher = fail_on("race"), prepare()
     with (
         clusters.target_hosts(launcher) as (hosts, client_options),
         clusters.track_params(launcher) as params,
@@ -115,12 +116,7 @@ def races_of(race_ids: list[str]) -> int:
         if len(race_ids) > 1:
             write_noise(rally.INI, race_ids, NOISE)
             return Exit.DONE
-        return told(write_report(rally.INI, race_ids[0], rally.WORK / "reports"))
-
-
-def told(problems: list[str] | None) -> int:
-    """The exit code of a report with these problems of its races."""
-    return Exit.INCOMPLETE if problems else Exit.DONE
+        return write_report(rally.INI, race_ids[0], REPORTS, switched_on("VERBOSE"), conditions)
 
 
 def race() -> int:
@@ -145,7 +141,8 @@ def compare() -> int:
     names = variable("RACES").split()
     if len(names) < 2:
         raise RaceError('RACES names the races to compare: two or more ids, tags as key:value, or "last"')
-    return with_store(lambda ini: write_comparison(ini, names, rally.WORK / "reports", NOISE, variable("CHALLENGE")))
+    verbose, conditions, challenge = switched_on("VERBOSE"), fail_on("compare"), variable("CHALLENGE")
+    return with_store(lambda ini: write_comparison(ini, names, REPORTS, NOISE, challenge, verbose, conditions))
 
 
 def plan() -> int:
@@ -167,30 +164,28 @@ def plan() -> int:
         )
     challenge = variable("CHALLENGE")
 
-    def write(ini: Path) -> list[str]:
+    def write(ini: Path) -> int:
         store = connect(ini)
         races = [race for name in dict.fromkeys(names) for race in load_all(store, name, challenge)]
         problems = problems_of(races)
         with worked_out("planned", problems):
             text = plan_of(races, goal)
         print("\n" + "".join(f"INCOMPLETE: {problem}\n" for problem in problems) + text, flush=True)
-        return problems
+        return Exit.INCOMPLETE if problems else Exit.DONE
 
     return with_store(write)
 
 
-def with_store(write: Callable[[Path], list[str] | None]) -> int:
-    """Calls ``write`` with a ``rally.ini`` whose metrics store runs, the one of ``make race``; returns the exit code.
-
-    :param write: may return the problems of the races that it is about.
-    """
+def with_store(write: Callable[[Path], int | None]) -> int:
+    """Calls ``write`` with a ``rally.ini`` whose metrics store runs, as of ``make race``; returns its exit code."""
     with clusters.metrics_store(Launcher(rally.WORK, rally.DOWNLOADS)) as store:
         rally.write_configuration(store)
-        return told(write(rally.INI))
+        return write(rally.INI) or Exit.DONE
 
 
 def report() -> int:
-    return with_store(lambda ini: write_report(ini, variable("RACE", "last"), rally.WORK / "reports"))
+    race_id, verbose, conditions = variable("RACE", "last"), switched_on("VERBOSE"), fail_on("report")
+    return with_store(lambda ini: write_report(ini, race_id, REPORTS, verbose, conditions))
 
 
 def races() -> int:

@@ -86,6 +86,27 @@ class Variable:
         return RaceError(f"{self.name} is [{shown(value)}], allowed is {allowed}; 'make' explains {self.name}")
 
 
+@dataclass(frozen=True)
+class Condition:
+    """What a user may have a race or a comparison fail on.
+
+    :param code: exit code.
+    :param targets: targets of make that can meet it.
+    :param text: when it is met.
+    """
+
+    code: int
+    targets: tuple[str, ...]
+    text: str
+
+
+CONDITIONS = {
+    "regressed": Condition(20, ("compare",), "a configuration regressed, or the geometric mean over them"),
+    "target-missed": Condition(21, ("race", "report"), "the target of a load was not shown to be reached"),
+    "drift": Condition(22, ("race", "report"), "figures rise or fall over the race by more than chance"),
+    "too-few": Condition(23, ("race", "report", "compare"), "there are fewer rounds or races than a verdict takes"),
+}
+"""By name, the most severe first: of several that are met the first gives the exit code."""
 NUMBER = r"\d{1,15}(\.\d{1,15})?"
 SWITCH = (r"[01]", "0 or 1")
 TAG = r"[\w.-]{1,64}:[^,:]{1,200}"
@@ -171,6 +192,16 @@ VARIABLES = {
             "use the metrics store that this `rally.ini` names; `report` and `compare` find races there wherever they "
             "ran",
         ),
+        Variable(
+            "FAIL_ON",
+            "",
+            "what makes `race`, `report` or `compare` fail, separated by commas; docs/gate.md has their exit codes",
+            rf"({'|'.join(CONDITIONS)})(,({'|'.join(CONDITIONS)}))*",
+            "a list of " + ", ".join(CONDITIONS),
+        ),
+        Variable(
+            "VERBOSE", "0", "1: `race`, `report` and `compare` print the whole report, not its answer alone", *SWITCH
+        ),
         Variable("RACE_ID", "random", "id of the race; of `noise` the beginning of its ids", RACE_ID, ID_WORDS),
         Variable("RALLY_ARGS", "", "further arguments for `esrally`, separated by blanks"),
         Variable(
@@ -247,6 +278,20 @@ def variable(name: str, default: str = "") -> str:
 
 def switched_on(name: str) -> bool:
     return variable(name) == "1"
+
+
+def fail_on(target: str) -> list[str]:
+    """The conditions of FAIL_ON.
+
+    :param target: of make, that has to be able to meet them.
+    :raises RaceError: naming the first that it cannot.
+    """
+    names = [name for name in variable("FAIL_ON").split(",") if name]
+    for name in names:
+        if target not in CONDITIONS[name].targets:
+            allowed = ", ".join(n for n, condition in CONDITIONS.items() if target in condition.targets)
+            raise RaceError(f"FAIL_ON is [{name}], which 'make {target}' cannot meet; it takes {allowed}")
+    return names
 
 
 def check_names(given: list[str]) -> None:

@@ -11,7 +11,9 @@ from .race import Race
 def report_of(race: Race) -> ModuleType:
     """The report module of a race's challenge.
 
-    It offers ``sections(race)``, and may offer ``sheets(race)``, further CSV files as tables; ``compared_in(race)``,
+    It offers ``sections(race)``, ``answer(race)`` (see :class:`.answer.Finding`) and ``warnings(race)`` (see
+    :class:`.answer.RaceWarning`). It may offer ``SUMMARY``, a line on Rally's own summary; ``sheets(race)``,
+    further CSV files as tables; ``compared_in(race)``,
     see :func:`.cells.compared_in`; and ``compared(comparison)``, sections that a comparison of its races begins with.
 
     :raises ReportError: when the track has no such challenge.

@@ -1,15 +1,17 @@
 """How far to trust a race: what its samples say against it, and what to do."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
+from .answer import RaceWarning
 from .cells import Cells, compared_in
 from .race import Race
 from .section import Figure, Section
 from .stats import RESEMBLING, Samples, autocorrelation, cv, drift, outliers
 from .table import Column, Table, Words, share
-from .text import percent
+from .text import count, percent
 
 STEADY_CV = 0.05
 """CV up to which 20 rounds find a slow-down of 10 % in 95 of 100 cases, within a race or between races that differ by
@@ -24,26 +26,40 @@ CLIENT_BOUND = 0.2
 """Share of the wall time that the client may use itself."""
 
 
-Check = tuple[str, bool]
-"""What a check found, empty if it could not be made; and whether that is a warning."""
+Check = str | RaceWarning
+"""What a check found: a sentence, empty if it could not be made, or a warning."""
 
 
-def sections(race: Race, *figures: Figure, check: Check = ("", False)) -> list[Section]:
-    """Warnings, checks and a table of the spread by configuration; none for a race without rounds.
+def warnings(race: Race, check: Check = "") -> list[RaceWarning]:
+    """What speaks against the figures of a race; nothing for a race without rounds.
 
-    :param figures: that stand below.
     :param check: a further one of the challenge's own.
     """
     cells = compared_in(race)
     if not cells.names:
         return []
-    checks = [drift_of_rounds(race, cells), check]
-    drifting = checks[0][1]
-    warnings = [*_few(race, cells), *_noisy(race, cells, drifting), *_outlying(race, cells), *_client(race)]
-    warnings += [found for found, drifted in checks if drifted]
-    lines = [f"- **Warning:** {line}\n" for line in warnings] or ["- No warnings.\n"]
-    lines += [f"- {found}\n" for found, drifted in checks if found and not drifted]
+    drifting = [found for found in (drift_of_rounds(race, cells), check) if isinstance(found, RaceWarning)]
+    noisy = _noisy(race, cells, any(found.kind == "drift" for found in drifting))
+    return [*_few(race, cells), *noisy, *_outlying(race, cells), *_client(race), *drifting]
+
+
+def sections(race: Race, *figures: Figure, check: Check = "") -> list[Section]:
+    """Warnings, checks and a table of the spread by configuration; none for a race without rounds.
+
+    :param figures: that stand below.
+    :param check: as of :func:`warnings`.
+    """
+    cells = compared_in(race)
+    if not cells.names:
+        return []
+    passed = [found for found in (drift_of_rounds(race, cells), check) if found and isinstance(found, str)]
+    lines = [*told(warnings(race, check)), *(f"- {found}\n" for found in passed)]
     return [Section("How far to trust this", ["".join(lines), *_spread(race, cells), *figures])]
+
+
+def told(found: Sequence[RaceWarning]) -> list[str]:
+    """Warnings as lines of Markdown, with the reason of each."""
+    return [f"- **Warning:** {warning.text}\n" for warning in found] or ["- No warnings.\n"]
 
 
 def rounds_needed(spread: float, enough: int) -> int:
@@ -51,17 +67,23 @@ def rounds_needed(spread: float, enough: int) -> int:
     return 0 if math.isnan(spread) else math.ceil(enough * (spread / STEADY_CV) ** 2)
 
 
-def _few(race: Race, cells: Cells) -> list[str]:
+def _few(race: Race, cells: Cells) -> list[RaceWarning]:
     compared = race.record.compared
     least = min(len(cells.samples(name)) for name in cells.names)
     if least >= compared.enough:
         return []
     return [
-        f"{least} {compared.unit}s are too few for a verdict; race with {compared.parameter}:{compared.enough} or more"
+        RaceWarning(
+            "too-few",
+            f"{count(least, compared.unit)} {'is' if least == 1 else 'are'} too few for a verdict",
+            f"race with {compared.parameter}:{compared.enough} or more",
+            "an interval of so few is little more than the range that was seen",
+            least,
+        )
     ]
 
 
-def _noisy(race: Race, cells: Cells, drifting: bool) -> list[str]:
+def _noisy(race: Race, cells: Cells, drifting: bool) -> list[RaceWarning]:
     compared = race.record.compared
     enough = compared.enough
     samples = {name: cells.known(compared.figures[0], name) for name in cells.names}
@@ -69,40 +91,40 @@ def _noisy(race: Race, cells: Cells, drifting: bool) -> list[str]:
     if not noisy:
         return []
     worst = max(noisy, key=lambda name: noisy[name])
-    advice = "close what else runs on the machine, or race each side 5 times under a tag of its own"
+    why = "two races like this may miss a change of 10 % there"
+    option = "close what else runs on the machine, or race each side 5 times under a tag of its own"
     if compared.base in noisy and not drifting:  # more rounds of a drift are no steadier
         spread = noisy[compared.base]
         wanted = math.ceil(rounds_needed(spread, enough) / 10) * 10
         if wanted <= MOST_ROUNDS:
-            advice += (
-                f", or race longer: {compared.parameter}:{wanted} would do for {compared.base} ({percent(spread)})"
-            )
-    return [
-        f"noisy: two races like this may miss a change of 10 % in {len(noisy)} of {len(samples)} cells, most in "
-        f"{worst} (the {compared.unit}s' CV is {percent(noisy[worst])}); {advice}"
-    ]
+            why += f"; {option}"
+            option = f"race longer: {compared.parameter}:{wanted} for {compared.base} ({percent(spread)})"
+    seen = (
+        f"noisy: in {len(noisy)} of {len(samples)} cells, most in {worst} (the {compared.unit}s' CV is "
+        f"{percent(noisy[worst])})"
+    )
+    return [RaceWarning("noisy", seen, option, why, noisy[worst])]
 
 
 def drift_of_rounds(race: Race, cells: Cells) -> Check:
     """Whether the cells together rise or fall from round to round.
 
-    :return: what it found, empty for fewer than 3 rounds that all cells have; and whether it is more than chance.
+    :return: a warning if they do so more than by chance; empty for fewer than 3 rounds that all cells have.
     """
     levels, unit = _levels(race, cells), race.record.compared.unit
     if len(levels) < 3:
-        return "", False
+        return ""
     found = drift(levels)
     test = f"Spearman's test over {len(levels)} {unit}s, p = {found.p:.2g}"
     if found.p >= DRIFT_LEVEL:
-        return (
-            f"no drift: the cells together do not rise or fall from {unit} to {unit} more than by chance ({test})",
-            False,
-        )
-    return (
-        f"drift: the cells together change by {signed(found.change)} from the first {unit} to the last ({test}); "
-        f"ratios and shares are taken within {unit}s and hold, absolute times do not; raise warmup_iterations until "
-        "this goes"
-    ), True
+        return f"no drift: the cells together do not rise or fall from {unit} to {unit} more than by chance ({test})"
+    return RaceWarning(
+        "drift",
+        f"drift: the cells together change by {signed(found.change)} from the first {unit} to the last ({test})",
+        "raise warmup_iterations until this goes",
+        f"ratios and shares are taken within {unit}s and hold, absolute times do not",
+        found.change,
+    )
 
 
 def _levels(race: Race, cells: Cells) -> Samples:
@@ -114,7 +136,7 @@ def _levels(race: Race, cells: Cells) -> Samples:
     return np.asarray(np.exp(np.mean(np.log(found / np.median(found, axis=1, keepdims=True)), axis=0)))
 
 
-def _outlying(race: Race, cells: Cells) -> list[str]:
+def _outlying(race: Race, cells: Cells) -> list[RaceWarning]:
     severe = {}
     for name in cells.names:
         counts = outliers(cells.known(race.record.compared.figures[0], name))
@@ -126,12 +148,17 @@ def _outlying(race: Race, cells: Cells) -> list[str]:
     if len(severe) > MOST_NAMED:
         named = f"{sum(severe.values())} in {len(severe)} of {len(cells.names)} cells"
     return [
-        f"severe outliers ({named}), kept in all figures; medians bear them, but look for what else ran then: other "
-        "processes, garbage collection, merges"
+        RaceWarning(
+            "outliers",
+            f"severe outliers ({named})",
+            "look for what else ran then: other processes, garbage collection, merges",
+            "they are kept in all figures, and medians bear them",
+            sum(severe.values()),
+        )
     ]
 
 
-def _client(race: Race) -> list[str]:
+def _client(race: Race) -> list[RaceWarning]:
     shares: dict[str, list[float]] = {}
     for sample in race.samples:
         if "client_ms" in sample.meta and sample.meta.get("wall_ms"):
@@ -139,10 +166,16 @@ def _client(race: Race) -> list[str]:
     high = {cell: share for cell, s in shares.items() if (share := float(np.median(s))) > CLIENT_BOUND}
     if not high:
         return []
-    cells = ", ".join(f"{cell} {percent(share)}" for cell, share in sorted(high.items()))
+    most = max(high, key=lambda cell: high[cell])
+    others = f", and over {percent(CLIENT_BOUND)} of {len(high) - 1} more" if len(high) > 1 else ""
     return [
-        f"the client is a bottleneck: it used more than {percent(CLIENT_BOUND)} of the wall time itself ({cells}); "
-        "run the load driver on a faster or a quieter machine, and read took beside wall time"
+        RaceWarning(
+            "client",
+            f"the client used {percent(high[most])} of {most}'s wall time{others}",
+            "run the load driver on a faster or a quieter machine",
+            "so the client is a bottleneck there: read took beside wall time",
+            high[most],
+        )
     ]
 
 

@@ -53,5 +53,8 @@ def started(at: float) -> str:
 
 
 def count(number: float, unit: str) -> str:
-    """A number with its unit, such as 1 node, 2 nodes or 0.4 cores."""
-    return f"{number:,.12g} {unit}" + ("" if number == 1 else "s")
+    """A number with its unit, such as 1 node, 2 nodes, 3 passes, 4 queries or 0.4 cores."""
+    if number != 1:
+        ending = "es" if unit.endswith(("s", "ch")) else "s"
+        unit = f"{unit[:-1]}ies" if unit.endswith("y") else f"{unit}{ending}"
+    return f"{number:,.12g} {unit}"

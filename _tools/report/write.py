@@ -1,20 +1,27 @@
-"""Writes the report of a race into a folder of its own and prints it."""
+"""Writes the report of a race into a folder of its own and prints its answer."""
 
 import contextlib
 import json
+import os
 import re
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cluster_metrics.core.challenge import challenges
+from cluster_metrics.core.experiment import check, corpora_of
+
+from ..race.rally import resolved
 from ..race.variables import shown, variable
-from . import compare, limits, noise, page, schedule
+from . import compare, gate, limits, noise, page, schedule
+from .answer import Answer, answer_of
 from .explained import report_of
 from .race import IncompleteError, Race, ReportError, connect, load, load_all, machine_of
 from .section import Section
-from .table import Column, Table
+from .table import Column, Table, Words
 from .text import count, setting, started
 
 LONGEST = 200
@@ -43,26 +50,31 @@ ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, Stop
 """What figures raise that are made of samples which do not go together."""
 
 
-def write_report(ini: Path, race_id: str, folder: Path) -> list[str]:
-    """Reads a race from the metrics store that ``ini`` names, writes its report below ``folder`` and prints it.
+def write_report(ini: Path, race_id: str, folder: Path, verbose: bool = False, fail_on: Sequence[str] = ()) -> int:
+    """Reads a race from the metrics store that ``ini`` names, writes its report below ``folder`` and prints its answer.
 
-    :return: why the race is incomplete, a sentence each; empty when it is complete.
+    :param verbose: print all of the report above the answer.
+    :param fail_on: names of :data:`..race.variables.CONDITIONS`.
+    :return: the exit code: 0, that of an incomplete race, or that of the first condition that is met.
     :raises ReportError: see :func:`.race.load`; also for a challenge without a report.
     """
     race, sections = made(load(connect(ini), race_id))
     race, tables = attempted(race, sheets)
-    facts, title = facts_of(race), f"{INCOMPLETE if race.problems else ''}Race {race.id}"
-    text = page_of(title, sections, "".join(f"- {fact}\n" for fact in facts))
-    html = page.html(title, facts, sections, source_of(race), files_of(tables))
-    write_pages(folder / race.id, text, html, record_of(race, sections), tables)
-    return race.problems
+    race, answers = attempted(race, lambda race: [answer_of(race)])
+    answer = answers[0] if answers else Answer(race.challenge, problems=race.problems)
+    facts = Section("What was raced", ["".join(f"- {fact}\n" for fact in facts_of(race))])
+    sections = with_answer(answer, [facts, *sections])
+    record = record_of(race, sections) | {"answer": answer.record()}
+    title = f"{INCOMPLETE if race.problems else ''}Race {race.id}"
+    pages = Pages(title, sections, source_of(race), record, tables)
+    return write_pages(folder / race.id, pages, answer, gate.of_race(race, answer, fail_on), verbose)
 
 
 def made(race: Race) -> tuple[Race, list[Section]]:
     """A race and the sections of its report, those that can be made; what cannot is a fault of the race."""
     own = report_of(race).sections
     found: list[Section] = []
-    for part in (own, schedule.sections, lambda race: [limits.section(race)]):
+    for part in (own, schedule.sections, lambda race: [limits.section(race)], _parameters):
         race, sections = attempted(race, part)
         found += sections
     return race, found
@@ -101,13 +113,23 @@ def problems_of(races: Iterable[Race]) -> list[str]:
     return [f"race {race.id}: {problem}" for race in races for problem in race.problems]
 
 
-def write_comparison(ini: Path, names: list[str], folder: Path, noise_file: Path, challenge: str = "") -> list[str]:
-    """Compares races, writes the comparison below ``folder`` and prints it.
+def write_comparison(
+    ini: Path,
+    names: list[str],
+    folder: Path,
+    noise_file: Path,
+    challenge: str = "",
+    verbose: bool = False,
+    fail_on: Sequence[str] = (),
+) -> int:
+    """Compares races, writes the comparison below ``folder`` and prints its answer.
 
     :param names: two or more, as :func:`.race.load_all` takes them; the first is what the others are held against.
     :param noise_file: where :func:`write_noise` keeps the noise floors.
     :param challenge: of the races that tags stand for; empty for any.
-    :return: why races are incomplete, a sentence each; empty when all are complete.
+    :param verbose: print all of the comparison above the answer.
+    :param fail_on: names of :data:`..race.variables.CONDITIONS`.
+    :return: the exit code: 0, that of incomplete races, or that of the first condition that is met.
     :raises ReportError: see :func:`.race.load_all` and :func:`.compare.comparison`.
     """
     named = _load_all(ini, names, challenge)
@@ -118,31 +140,63 @@ def write_comparison(ini: Path, names: list[str], folder: Path, noise_file: Path
         found = compare.comparison(named, *noise.fitting(noise.read(noise_file), first, days))
         title = f"{INCOMPLETE if problems else ''}Comparison of {', '.join(side.title for side in found.sides)}"
         own: Callable[[compare.Comparison], list[Section]] = getattr(report_of(first), "compared", lambda found: [])
-        sections = [*own(found), *compare.sections(found)]
-        record = compare.record(found) | {"sections": [section.record() for section in sections]}
-        tables = [compare.sheet(found)]
+        outcome = gate.of_comparison(found, problems, fail_on)
+        answer = gate.answer_of(found, outcome)
+        sections = with_answer(answer, [*own(found), *compare.sections(found)])
+        record = compare.record(found) | {"problems": problems, "answer": answer.record()}
+        record |= {"sections": [section.record() for section in sections]}
+        pages = Pages(title, sections, title, record, [compare.sheet(found)])
     out = folder / re.sub(r"[^\w.-]", "_", "-".join(["compare", *(side.name for side in found.sides)]))[:LONGEST]
-    record["problems"] = problems
-    top = "".join(f"- {problem}\n" for problem in problems)
-    html = page.html(title, problems, sections, title, files_of(tables))
-    write_pages(out, page_of(title, sections, top), html, record, tables)
-    return problems
+    return write_pages(out, pages, answer, outcome, verbose)
 
 
-def files_of(tables: Sequence[Table]) -> list[str]:
-    """What stands beside the page."""
-    return ["report.md", "report.json", *(table.key for table in tables)]
+def with_answer(answer: Answer, sections: Sequence[Section]) -> list[Section]:
+    """The sections behind one for the answer, which has the first of their figures beside it."""
+    figure = next((figure for section in sections for figure in section.figures), None)
+    rest = [replace(section, blocks=[b for b in section.blocks if b is not figure]) for section in sections]
+    return [Section("Answer", [answer.markdown(), *([figure] if figure else [])]), *rest]
 
 
-def write_pages(out: Path, text: str, html: str, record: dict[str, Any], tables: Sequence[Table]) -> None:
-    """Writes a report into a folder in all its forms, and prints it."""
+@dataclass(frozen=True)
+class Pages:
+    """A report as it is written.
+
+    :param source: what the figures were measured on.
+    :param record: what ``report.json`` holds.
+    :param sheets: CSV files.
+    """
+
+    title: str
+    sections: Sequence[Section]
+    source: str
+    record: dict[str, Any]
+    sheets: Sequence[Table]
+
+    @property
+    def files(self) -> list[str]:
+        """What stands beside the page."""
+        return ["report.md", "report.json", "verdict.json", *(table.key for table in self.sheets)]
+
+
+def write_pages(out: Path, pages: Pages, answer: Answer, outcome: gate.Outcome, verbose: bool) -> int:
+    """Writes a report into a folder in all its forms, prints its answer, and returns the exit code."""
     out.mkdir(parents=True, exist_ok=True)
+    problems = [f"**{problem}**" for problem in answer.problems]
+    text = page_of(pages.title, pages.sections, problems)
     (out / "report.md").write_text(text)
-    (out / "report.html").write_text(html)
-    (out / "report.json").write_text(json.dumps(record, indent=1) + "\n")
-    for table in tables:
+    (out / "report.html").write_text(page.html(pages.title, problems, pages.sections, pages.source, pages.files))
+    (out / "report.json").write_text(json.dumps(pages.record, indent=1) + "\n")
+    (out / "verdict.json").write_text(json.dumps(outcome.record(), indent=1) + "\n")
+    for table in pages.sheets:
         table.write_csv(out)
-    print(f"\n{text}\nwritten to {out}", flush=True)
+    if verbose:
+        print(f"\n{text}", flush=True)
+    path = (out / "report.html").resolve()
+    path = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    print(f"\n{answer.terminal(path, sys.stdout.isatty() and 'NO_COLOR' not in os.environ)}", flush=True)
+    for failure in outcome.failed:
+        print(f"[ERROR] FAIL_ON={failure.condition}: {failure.reason}", file=sys.stderr, flush=True)
+    return outcome.code
 
 
 def write_noise(ini: Path, names: list[str], noise_file: Path, challenge: str = "") -> None:
@@ -189,19 +243,21 @@ def _load_all(ini: Path, names: list[str], challenge: str) -> dict[str, list[Rac
     return {name: load_all(store, name, challenge) for name in names}
 
 
-def page_of(title: str, sections: Sequence[Section], top: str = "") -> str:
+def page_of(title: str, sections: Sequence[Section], problems: Sequence[str] = ()) -> str:
     """Sections as one Markdown page.
 
-    :param top: Markdown that stands between the title and the first section.
+    :param problems: a line of Markdown each, between the title and the first section.
     """
-    return "\n".join([f"# {title}\n\n{top}", *(f"## {s.title}\n\n{s.text}" for s in sections)])
+    top = "".join(f"- {problem}\n" for problem in problems)
+    return "\n".join(
+        [f"# {title}\n\n{top}" if top else f"# {title}\n", *(f"## {s.title}\n\n{s.text}" for s in sections)]
+    )
 
 
 def facts_of(race: Race) -> list[str]:
-    """Why it is incomplete; challenge, versions, target, index, parameters and tags: a line of Markdown each."""
+    """Challenge, versions, target, index, parameters that differ from their defaults, tags: a line of Markdown each."""
     document = race.document
-    lines = [f"**{problem}**" for problem in race.problems]
-    lines += [
+    lines = [
         f"challenge {race.challenge}, started {document.get('race-timestamp')}, Rally {document.get('rally-version')}"
     ]
     for node in race.target:
@@ -213,8 +269,9 @@ def facts_of(race: Race) -> list[str]:
     if race.index:
         size = race.index["store_bytes"] / 1e6
         lines.append(f"index: {race.index['docs']:,} documents, {race.index['segments']} segment(s), {size:,.0f} MB")
+    changed = ", ".join(f"{k}={setting(v)}" for k, (v, default) in own_parameters(race).items() if v != default)
     if race.parameters:
-        lines.append("parameters: " + ", ".join(f"{k}={setting(v)}" for k, v in race.parameters.items()))
+        lines.append(f"parameters beside the defaults: {changed or 'none'}")
     if tags := document.get("user-tags"):
         lines.append("tags: " + ", ".join(f"{k}={v}" for k, v in sorted(tags.items())))
     return lines
@@ -225,7 +282,28 @@ def source_of(race: Race) -> str:
     nodes = [f"Elasticsearch {n['version']}, {n['jvm']}, {count(race.cores(n), 'core')}" for n in race.target]
     several = f"{len(nodes)} nodes: " if len(nodes) > 1 else ""
     target = [several + " and ".join(dict.fromkeys(nodes))] if nodes else []
-    return "; ".join([f"Race {race.id}", *target, "parameters as at the head of the report"])
+    return "; ".join([f"Race {race.id}", *target, "parameters as in the report"])
+
+
+def own_parameters(race: Race) -> dict[str, tuple[Any, Any]]:
+    """The parameters of a race's challenge by name, each with its default as it would be recorded."""
+    defaults = check(resolved(""))
+    for corpus in corpora_of(defaults).values():
+        defaults |= corpus.sizes()
+    for record in challenges().values():
+        defaults |= record.derived(defaults)
+    names = (parameter.name for parameter in race.record.parameters)
+    return {name: (race.parameters[name], defaults[name]) for name in names if name in race.parameters}
+
+
+def _parameters(race: Race) -> list[Section]:
+    """All parameters of the challenge, with their defaults."""
+    rows = [
+        {"parameter": name, "value": setting(value), "default": setting(default)}
+        for name, (value, default) in own_parameters(race).items()
+    ]
+    columns = [Words("parameter", "parameter"), Words("value", "value"), Words("default", "default")]
+    return [Section("All parameters", [Table("parameters", columns, rows)])]
 
 
 def record_of(race: Race, sections: Sequence[Section]) -> dict[str, Any]:

@@ -31,6 +31,7 @@ class Experiment(loader.TrackProcessor):
         test_mode = self.cfg.opts("track", "test.mode.enabled", mandatory=False, default_value=False)
         values = check(track.meta_data.pop("parameters"))
         if test_mode:
+            values["test_mode"] = True  # no parameter, but recorded with them
             # Rally itself makes it one warm-up and one counted iteration per task
             for record in records.challenges().values():
                 values |= {name: min(values[name], most) for name, most in record.test_mode.items()}

@@ -131,7 +131,7 @@ async def circumstances(es: Any, values: Any) -> dict[str, Any]:
 CIRCUMSTANCES = (
     Key("schema", "", "version of the samples of this race"),
     Key("local", "", "whether Rally connects to this machine alone"),
-    Key("parameters", "", "all track parameters as resolved, as JSON text"),
+    Key("parameters", "", "all track parameters as resolved, and in Rally's test mode `test_mode`, as JSON text"),
     Key("target", "", "version, JVM with its flags, cores and heap of each node, as JSON text"),
     Key(
         "machine",

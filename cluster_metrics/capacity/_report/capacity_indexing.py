@@ -1,16 +1,24 @@
 """Explains a race of capacity-indexing: documents by shards and replicas, and what two articles say of them."""
 
+from collections.abc import Iterator
+
+from _tools.report.answer import Finding
 from _tools.report.race import Race
 from _tools.report.section import Section
 from cluster_metrics.capacity.challenge import INDEX
 
 from .cells import compared_in
 from .claims import claims
-from .parts import expected, framed, of_grid, sheets
+from .parts import SUMMARY, answer_of_grid, expected, framed, of_grid, sheets, warnings
 
-__all__ = ["compared_in", "sections", "sheets"]
+__all__ = ["SUMMARY", "answer", "compared_in", "sections", "sheets", "warnings"]
 
 MEANING = "*nodes* lets primary shards cost and replicas nothing; *copies* lets a replica cost as much as its primary"
+
+
+def answer(race: Race) -> Iterator[Finding]:
+    """The throughput of the grid, what limits it, and which published statements hold."""
+    return answer_of_grid(race, INDEX)
 
 
 def sections(race: Race) -> list[Section]:

@@ -1,15 +1,44 @@
 """Explains a race of capacity-mixed: searches while documents are indexed at fixed rates."""
 
+from collections.abc import Iterator
+
+from _tools.report.answer import Finding, times_as_fast
 from _tools.report.race import Race
 from _tools.report.section import Section
 from _tools.report.stats import median
 from _tools.report.table import Column, Table, Words, share
+from _tools.report.text import interval, number
 from cluster_metrics.capacity.challenge import INDEX, QUERY
 
-from .cells import cells_of, compared_in
-from .parts import framed, of_grid, over, sheets
+from .cells import bottleneck, cells_of, compared, compared_in
+from .parts import SUMMARY, UNITS, framed, of_grid, over, sheets, warnings
 
-__all__ = ["compared_in", "sections", "sheets"]
+__all__ = ["SUMMARY", "answer", "compared_in", "sections", "sheets", "warnings"]
+
+
+REACHED = 0.95
+"""Part of a rate at which documents are indexed that counts as reached."""
+
+
+def answer(race: Race) -> Iterator[Finding]:
+    """The most searches, what documents take of them, and where they were not indexed at the rate that was asked."""
+    queries, indexed = cells_of(race, QUERY), cells_of(race, INDEX)
+    if not queries:
+        return
+    top = max(queries.values(), key=lambda c: median(c.rates()).value)
+    rate = median(top.rates())
+    text = f"{top.name}: {number(rate.value)} {UNITS[QUERY]} {interval(rate)} beside {top.rate:,.0f} {UNITS[INDEX]}"
+    yield Finding("most", text, {"rate": rate})
+    same = [cell for cell in queries.values() if cell.grid == top.grid]
+    busiest = max(same, key=lambda cell: cell.rate)
+    if busiest is not top:
+        left = compared(busiest, top)
+        text = f"{busiest.rate:,.0f} {UNITS[INDEX]} leave {times_as_fast(left)} the searches there"
+        yield Finding("more documents", text, {"ratio": left})
+    yield Finding("limited by", f"{bottleneck(top.last, race)} in {top.name}")
+    missed = [n for n in queries if n in indexed and median(indexed[n].rates()).value < REACHED * queries[n].rate]
+    text = f"{len(missed) or 'none'} of {len(queries)} cells: there documents were not indexed at the rate asked for"
+    yield Finding("no room", text)
 
 
 def sections(race: Race) -> list[Section]:

@@ -1,7 +1,8 @@
 """Explains a race of capacity-query: searches by shards and replicas, and what two articles say of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from _tools.report.answer import Finding
 from _tools.report.race import Race
 from _tools.report.section import Section
 from _tools.report.stats import median
@@ -12,9 +13,9 @@ from cluster_metrics.capacity.challenge import QUERY
 from . import model
 from .cells import Cell, compared_in
 from .claims import claims
-from .parts import expected, framed, of_grid, sheets
+from .parts import SUMMARY, answer_of_grid, expected, framed, of_grid, sheets, warnings
 
-__all__ = ["compared_in", "sections", "sheets"]
+__all__ = ["SUMMARY", "answer", "compared_in", "sections", "sheets", "warnings"]
 
 REFERENCE = {"1s-0r": 80.0, "2s-0r": 150.0, "1s-1r": 150.0} | dict.fromkeys(
     ("3s-0r", "3s-1r", "1s-2r", "2s-2r", "3s-2r"), 250.0
@@ -25,6 +26,11 @@ MEANING = (
     "node with most to do limits the cell; *balanced* has each search go where least is to do, as adaptive replica "
     "selection strives for; *at 10 million* is the fitted model at the articles' number of documents, an extrapolation"
 )
+
+
+def answer(race: Race) -> Iterator[Finding]:
+    """The throughput of the grid, what limits it, and which published statements hold."""
+    return answer_of_grid(race, QUERY)
 
 
 def sections(race: Race) -> list[Section]:

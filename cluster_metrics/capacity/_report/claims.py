@@ -78,20 +78,25 @@ def holds(found: Estimate, claim: Claim) -> str:
     return "no" if found.high < claim.low or found.low > claim.high else "undecided"
 
 
+def seen(cells: Mapping[str, Cell], kind: str) -> list[tuple[Claim, Estimate]]:
+    """The claims about cells of this race, each with the ratio that was measured."""
+    return [
+        (claim, compared(cells[claim.own], cells[claim.base]))
+        for claim in CLAIMS[kind]
+        if claim.own in cells and claim.base in cells
+    ]
+
+
 def claims(cells: Mapping[str, Cell], kind: str) -> list[str | Table]:
     """Each claim about cells of this race, with what was seen.
 
     :param kind: ``capacity-query`` or ``capacity-index``.
     """
     rows = []
-    for claim in CLAIMS[kind]:
-        if claim.own in cells and claim.base in cells:
-            found = compared(cells[claim.own], cells[claim.base])
-            bounds = (
-                f"{number(claim.low)} to {number(claim.high)}" if np.isfinite(claim.high) else f"over {claim.low:g}"
-            )
-            row = {"claim": claim.text, "cells": f"{claim.own} / {claim.base}", "bounds": bounds, "seen": found}
-            rows.append(row | {"n": found.n, "holds": holds(found, claim)})
+    for claim, found in seen(cells, kind):
+        bounds = f"{number(claim.low)} to {number(claim.high)}" if np.isfinite(claim.high) else f"over {claim.low:g}"
+        row = {"claim": claim.text, "cells": f"{claim.own} / {claim.base}", "bounds": bounds, "seen": found}
+        rows.append(row | {"n": found.n, "holds": holds(found, claim)})
     if not rows:
         return ["The grid has none of the cells that the articles speak of."]
     columns = [Words("claim", "claim"), Words("cells", "cells"), Column("bounds", "bears it out")]

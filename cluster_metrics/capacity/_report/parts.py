@@ -1,26 +1,29 @@
 """The sections that the reports of the capacity challenges share: throughput by shards and replicas, and limits."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
 from _tools.report import plots
+from _tools.report.answer import Finding, RaceWarning, times_as_fast
 from _tools.report.race import Race
 from _tools.report.section import Figure, Section
+from _tools.report.stability import told
 from _tools.report.stats import Estimate, median
 from _tools.report.table import Column, Words
 from _tools.report.table import Table as Sheet
-from _tools.report.text import number, percent, started
+from _tools.report.text import count, interval, number, percent, started
 from cluster_metrics.capacity.challenge import INDEX, PREPARE, QUERY
 from cluster_metrics.capacity.indices import is_even
 
 from . import model
 from .cells import BUSY, Cell, bottleneck, cells_of, compared, kinds_of
-from .claims import NEAR
+from .claims import NEAR, holds, seen
 from .model import Table
 
 UNITS = {INDEX: "documents/s", QUERY: "searches/s"}
+SUMMARY = "throughput is a mean since a task began, preparation of later passes included: lower than the rates here"
 FEW_PASSES = 5
 """Below so many passes an interval is little more than the range that was seen."""
 ARTICLE_DOCUMENTS = 10_000_000
@@ -81,17 +84,6 @@ def _frame(race: Race) -> str:
             f"{held[0]['cpu_held_by']}. It shows the shape, how cells stand to each other, and no absolute "
             "figures; disk, memory and its bandwidth are shared, there is no network, and the load driver has the rest."
         )
-    elif held:
-        lines.append(
-            "**Warning:** the nodes were to be held to a share of the CPU, but this machine has no cgroup for it: they "
-            "shared the cores freely, so shards and replicas on further nodes add no capacity, and the shape is not "
-            "that of a cluster."
-        )
-    elif race.local and len(race.target) > 1:
-        lines.append(
-            f"**Warning:** {len(race.target)} nodes share this machine freely (no `NODE_CORES`): a further one adds "
-            "no capacity, so the shape is not that of a cluster."
-        )
     roles = [n["node"] for n in race.target if n["node"] not in _first_table(race)]
     if roles:
         lines.append(f"{', '.join(roles)} holds no data and takes all requests.")
@@ -105,36 +97,74 @@ def _frame(race: Race) -> str:
     short = [cell.name for cell in cells if len(cell.passes) < wanted]
     if short and race.document.get("results"):
         lines.append(f"**Incomplete:** cells without all of their {wanted} passes: {', '.join(short)}.")
-    for cell in cells:
-        for number_of, one in cell.passes.items():
-            if one.left():
-                lines.append(f"**Warning:** {', '.join(one.left())} left during cell {cell.name} of pass {number_of}.")
-    least = min((len(cell.passes) for cell in cells), default=0)
-    if least < FEW_PASSES:
-        lines.append(
-            f"With {least} {'pass' if least == 1 else 'passes'} an interval is the range that was seen, no more; race "
-            f"with passes:{FEW_PASSES} or more before small differences count."
-        )
-    if change := _drift(cells):
-        lines.append(change)
     lines.append(
         "Throughput is counted here, from the starts of requests that succeeded; Rally's own rows are means since a "
         "task began, preparation of later passes included, so they are lower."
     )
-    return "".join(f"- {line}\n" for line in lines)
+    found = warnings(race)
+    return "".join([*(told(found) if found else ()), *(f"- {line}\n" for line in lines)])
 
 
-def _drift(cells: Iterable[Cell]) -> str:
-    """Whether the last pass was faster or slower than the first."""
+def warnings(race: Race) -> list[RaceWarning]:
+    """What speaks against the figures: nodes that add no capacity or left, few passes, a drift."""
+    kinds = kinds_of(race)
+    cells = list(cells_of(race, kinds[0]).values()) if kinds else []
+    found = list(_sharing(race))
+    for cell in cells:
+        for number_of, one in cell.passes.items():
+            if one.left():
+                seen = f"{', '.join(one.left())} left during {cell.name} of pass {number_of}"
+                found.append(RaceWarning("node-left", seen, "look into the log of that node", value=len(one.left())))
+    least = min((len(cell.passes) for cell in cells), default=FEW_PASSES)
+    if least < FEW_PASSES:
+        seen = f"{count(least, 'pass')} {'is' if least == 1 else 'are'} too few"
+        why, option = "an interval is the range that was seen, no more", f"race with passes:{FEW_PASSES} or more"
+        found.append(RaceWarning("too-few", seen, option, why, least))
+    change = _drift(cells)
+    if abs(change - 1) >= NEAR:
+        seen = f"drift: from the first pass to the last throughput changed {number(change)} times"
+        why = "the nodes were not warm, or the machine had other work; ratios within passes suffer less"
+        found.append(RaceWarning("drift", seen, "raise cell_warmup_seconds", why, change - 1))
+    return found
+
+
+def _sharing(race: Race) -> Iterator[RaceWarning]:
+    held = [n for n in race.target if "cpu_held_by" in n]
+    why = "a further node adds no capacity, so the shape is not that of a cluster"
+    nodes = f"{count(len(race.target), 'node')} {'shares' if len(race.target) == 1 else 'share'} the CPU freely"
+    if any(n["cpu_held_by"] == "nothing" for n in held):
+        seen = f"{nodes}: this machine has no cgroup to hold them to a share"
+        yield RaceWarning("shared-cores", seen, "race as root on a machine with cgroups", why, len(race.target))
+    elif not held and race.local and len(race.target) > 1:
+        yield RaceWarning("shared-cores", f"{nodes} (no NODE_CORES)", "set NODE_CORES", why, len(race.target))
+
+
+def _drift(cells: Iterable[Cell]) -> float:
+    """Throughput of the last pass over that of the first, the geometric mean over cells; 1 for one pass."""
     changes = [c.passes[max(c.passes)].rate / c.passes[min(c.passes)].rate for c in cells if len(c.passes) > 1]
-    change = float(np.exp(np.mean(np.log(changes)))) if changes else 1.0
-    if abs(change - 1) < NEAR:
-        return ""
-    return (
-        f"**Warning:** from the first pass to the last throughput changed {number(change)} times (geometric mean over "
-        "cells): the nodes were not warm, or the machine had other work. Ratios within passes suffer less; raise "
-        "cell_warmup_seconds."
-    )
+    return float(np.exp(np.mean(np.log(changes)))) if changes else 1.0
+
+
+def answer_of_grid(race: Race, kind: str) -> Iterator[Finding]:
+    """The cells with least and most throughput, what limits the latter, and which published statements hold.
+
+    :param kind: ``capacity-query`` or ``capacity-index``.
+    """
+    cells = cells_of(race, kind)
+    if not cells:
+        return
+    first, top = first_of(cells, next(iter(cells.values()))), max(cells.values(), key=lambda c: median(c.rates()).value)
+    for name, cell in (("one shard", first), ("most", top)):
+        if cell:
+            rate = median(cell.rates())
+            text = f"{cell.name}: {number(rate.value)} {UNITS[kind]} {interval(rate)}"
+            more = {"ratio": compared(cell, first)} if first and cell is not first else {}
+            text += "".join(f", {times_as_fast(ratio)} that of {first.name}" for ratio in more.values() if first)
+            yield Finding(name, text, {"rate": rate} | more)
+    yield Finding("limited by", f"{bottleneck(top.last, race)} in {top.name}")
+    if found := [holds(ratio, claim) for claim, ratio in seen(cells, kind)]:
+        told = ", ".join(f"{found.count(word)} {word}" for word in dict.fromkeys(found))
+        yield Finding("published", f"of {count(len(found), 'statement')} on shards and replicas: {told}")
 
 
 def _first_table(race: Race) -> Table:

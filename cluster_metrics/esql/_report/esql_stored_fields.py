@@ -1,11 +1,13 @@
 """Explains an esql-stored-fields race: what loading text costs by share of the documents, and which setting is best."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from _tools.report import answer as answers
 from _tools.report import plots, stability
+from _tools.report.answer import Finding, times_as_fast
 from _tools.report.cells import Cells
 from _tools.report.compare import Comparison
 from _tools.report.race import Race
@@ -75,6 +77,40 @@ class Shares(Cells):
             s.meta.get("sequential_proportion") for n in self.shares(AS_IS) for s in self.samples((AS_IS, n)).values()
         ]
         return next((float(p) for p in found if p is not None), None)
+
+
+warnings = stability.warnings
+
+
+def answer(race: Race) -> Iterator[Finding]:
+    """The share that takes longest, the setting to take, and what the target's own costs."""
+    cells = Shares(race)
+    if AS_IS not in cells.settings:
+        return
+    took = {n: cells.one("took_ms", (AS_IS, n)) for n in cells.shares(AS_IS)}
+    slowest, most = max(took.items(), key=lambda item: item[1].value)
+    text = f"{number(most.value)} ms {interval(most)} at {percent(slowest / 1000)} of the documents"
+    yield Finding("slowest query", text, {"took_ms": most})
+    yield from _setting(race, cells, switched(cells, Shares(race, PROFILED)))
+    yield answers.checked(race, len(race.of(QUERY)), "query")
+
+
+def _setting(race: Race, cells: Shares, shares: Sequence[int]) -> Iterator[Finding]:
+    """The setting to take.
+
+    :param shares: see :func:`switched`.
+    """
+    point = break_even(cells, *_ends(cells), shares) if shares else None
+    if point is None or point.n < race.record.compared.enough:
+        yield answers.undecided(race)
+        return
+    best = _best(point, shares)
+    text = f"{SETTING}: {best:.2g}, since reading in sequence is faster from {_bounds(point, shares)} on"
+    yield Finding("recommended", text, {"break_even": point})
+    if losses := _losses(cells, shares, best):
+        share_, worst = max(losses.items(), key=lambda item: item[1].value)
+        text = f"takes up to {times_as_fast(worst)} as long, at {percent(share_ / 1000)} of the documents"
+        yield Finding(f"its own {cells.proportion():g}", text, {"ratio": worst})
 
 
 def sections(race: Race) -> list[Section]:
@@ -191,11 +227,9 @@ def _settings(race: Race, cells: Shares, profiled: Shares) -> list[str | Table]:
             if left_out
             else "No other setting was tried."
         ]
-    low, high = swept[0], swept[-1]
-    rows, switched = [], []
+    low, high = _ends(cells)
+    rows = []
     for share_ in cells.shares(AS_IS, low, high):
-        parts = [profiled.in_sequence(setting, share_) for setting in (low, high)]
-        switched += [share_] if parts[0] - parts[1] > SWITCHED else []
         row: dict = {"share": percent(share_ / 1000)}
         for setting in cells.settings:
             if (setting, share_) in cells.names:
@@ -213,18 +247,51 @@ def _settings(race: Race, cells: Shares, profiled: Shares) -> list[str | Table]:
         "stored fields were read in sequence, or of which part of the pages, since each page is judged by itself. The "
         "last column is how many times as long the query takes without, formed within each round."
     )
-    return [_advice(race, cells, low, high, switched), text, Table("settings", columns, rows)]
+    return [_advice(race, cells, switched(cells, profiled)), text, Table("settings", columns, rows)]
 
 
 def _name(setting: str, proportion: float | None) -> str:
     return f"its own {proportion:g}" if setting == AS_IS and proportion is not None else setting
 
 
-def _advice(race: Race, cells: Shares, low: str, high: str, shares: Sequence[int]) -> str:
+def _ends(cells: Shares) -> tuple[str, str]:
+    """The least setting tried, and the greatest."""
+    swept = [setting for setting in cells.settings if setting != AS_IS]
+    return swept[0], swept[-1]
+
+
+def switched(cells: Shares, profiled: Shares) -> list[int]:
+    """The shares most of whose pages are read in sequence at the least setting and not at the greatest; none where no
+    setting was tried."""
+    if len(cells.settings) < 2:
+        return []
+    low, high = _ends(cells)
+    shares = cells.shares(AS_IS, low, high)
+    return [n for n in shares if profiled.in_sequence(low, n) - profiled.in_sequence(high, n) > SWITCHED]
+
+
+def _best(point: Estimate, shares: Sequence[int]) -> float:
+    """The setting that has each share read in the faster way."""
+    return 1.0 if np.isinf(point.value) else point.value or min(shares) / 1000
+
+
+def _bounds(point: Estimate, shares: Sequence[int]) -> str:
+    """The interval of the break-even point in words."""
+
+    def told(part: float) -> str:
+        if part == 0:
+            return f"below {percent(min(shares) / 1000)}"
+        return f"above {percent(max(shares) / 1000)}" if np.isinf(part) else f"{number(100 * part)} %"
+
+    return " to ".join(dict.fromkeys(map(told, point.span)))
+
+
+def _advice(race: Race, cells: Shares, shares: Sequence[int]) -> str:
     """The best setting for this share and size of documents.
 
-    :param shares: those most of whose pages are read in sequence at the low setting and not at the high one.
+    :param shares: see :func:`switched`.
     """
+    low, high = _ends(cells)
     point = break_even(cells, low, high, shares)
     if point is None:
         return "No two shares were read in sequence at one setting and not at another, so there is no break-even point."
@@ -232,40 +299,39 @@ def _advice(race: Race, cells: Shares, low: str, high: str, shares: Sequence[int
     text = f"texts of {meta['chars'] / meta['documents']:.0f} characters"
     if race.index.get("docs"):
         text += f" ({race.index['store_bytes'] / race.index['docs']:.0f} bytes a document in the index)"
-    least, most = min(shares) / 1000, max(shares) / 1000
-
-    def told(part: float) -> str:
-        if part == 0:
-            return f"below {percent(least)}"
-        return f"above {percent(most)}" if np.isinf(part) else f"{number(100 * part)} %"
-
+    best = _best(point, shares)
     if np.isinf(point.value):
-        advice, best = "Reading in sequence is faster at none of the shares tried", 1.0
+        advice = "Reading in sequence is faster at none of the shares tried"
     elif point.value == 0:
-        advice, best = f"Reading in sequence is faster down to the least share tried, {percent(least)}", least
+        advice = f"Reading in sequence is faster down to the least share tried, {percent(best)}"
     else:
-        advice, best = f"Reading in sequence is faster from a share of {told(point.value)} on", point.value
+        advice = f"Reading in sequence is faster from a share of {number(100 * point.value)} % on"
     advice += f", for {text}"
     if point.known:
-        advice += f"; 95 % interval of the break-even point: {' to '.join(dict.fromkeys(map(told, point.span)))}"
+        advice += f"; 95 % interval of the break-even point: {_bounds(point, shares)}"
     enough = race.record.compared.enough
     if point.n < enough:
         return f"{advice}. {point.n} rounds are too few to advise a setting, it takes {enough}."
-    return f"{advice}, n = {point.n}. **Best setting: {best:.2g}.**{_forgone(cells, low, high, shares, best)}"
+    return f"{advice}, n = {point.n}. **Best setting: {best:.2g}.**{_forgone(cells, shares, best)}"
 
 
-def _forgone(cells: Shares, low: str, high: str, shares: Sequence[int], best: float) -> str:
-    """What the target's own setting costs at worst, at the shares for which the best one reads in the other way."""
+def _losses(cells: Shares, shares: Sequence[int], best: float) -> dict[int, Estimate]:
+    """Times as long as at the best setting a query takes at the target's own, by the shares that the two have read in
+    different ways."""
     proportion = cells.proportion()
     if proportion is None:
-        return ""
-    least, most = sorted((best, proportion))
+        return {}
+    (low, high), (least, most) = _ends(cells), sorted((best, proportion))
     could, as_it_is = (low, high) if best < proportion else (high, low)
-    losses = {
-        share_: cells.ratio("wall_ms", (could, share_), (as_it_is, share_))
-        for share_ in shares
-        if least <= share_ / 1000 < most
-    }
+    found = [n for n in shares if least <= n / 1000 < most]
+    return {n: cells.ratio("wall_ms", (could, n), (as_it_is, n)) for n in found}
+
+
+def _forgone(cells: Shares, shares: Sequence[int], best: float) -> str:
+    """What the target's own setting costs at worst."""
+    proportion, losses = cells.proportion(), _losses(cells, shares, best)
+    if proportion is None:
+        return ""
     if not losses:
         return f" The target's own {proportion:g} does as well at the shares tried."
     share_, worst = max(losses.items(), key=lambda item: item[1].value)

@@ -1,10 +1,13 @@
 """Explains a race of append-no-conflicts-index-only: whether the cluster reaches its target."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
+from _tools.report import stability
+from _tools.report.answer import Finding, RaceWarning
 from _tools.report.race import Race
 from _tools.report.section import Section
 from _tools.report.stats import Estimate, Samples, mean, median
@@ -13,9 +16,9 @@ from _tools.report.text import interval, number, percent
 from cluster_metrics.ingest.load import EPOCH, pace_of
 
 from . import rates
-from .ingest import documents, rate_section, row_bytes, sheets, times
+from .ingest import SUMMARY, arrived, documents, rate_section, row_bytes, sheets, steady_rate, times
 
-__all__ = ["sections", "sheets"]
+__all__ = ["SUMMARY", "answer", "sections", "sheets", "warnings"]
 
 CLOSE = 0.05
 """Median and mean of the rate are close when they differ by no more than this."""
@@ -23,6 +26,7 @@ ON_TIME = 0.99
 """Part of the rate of a spike that counts as reached."""
 BEHIND = 0.001
 """Seconds per second that a paced load may fall behind: 0.6 s in ten minutes."""
+REACHED = "reached"
 UNCLEAN = {
     "merge_ms": "merges_total_time",
     "merge_throttle_ms": "merges_total_throttled_time",
@@ -60,10 +64,11 @@ def sections(race: Race) -> list[Section]:
         return []
     return [
         Section("How to read this", [FIRST_TIME]),
-        Section("Target", [*_clean(race), *_target(race)]),
+        Section("Target", _target(race)),
         rate_section(race),
         Section("Service time and latency", times(race)),
         Section("Documents", [documents(race)]),
+        Section("How far to trust this", ["".join(stability.told(warnings(race)))]),
         Section(
             "Rows of Rally's summary to leave out",
             [
@@ -77,44 +82,91 @@ def sections(race: Race) -> list[Section]:
     ]
 
 
-def _clean(race: Race) -> list[str]:
+def warnings(race: Race) -> list[RaceWarning]:
+    """What speaks against the figures: a target that was missed, a cluster that was not clean or not alone."""
+    if not race.of(EPOCH):
+        return []
     before = next((s.meta for s in race.of("ingest-begin")), {})
-    lines = [
-        f"{name} was {before[key]:,.0f} ms before the load, so the cluster was not in a defined clean state; Rally's "
-        "cumulative times hold that, the figures of this report do not"
+    found = [
+        RaceWarning(
+            "not-clean",
+            f"{name} was {before[key]:,.0f} ms before the load",
+            "race on a cluster that was just started",
+            "so the cluster was not in a defined clean state; Rally's cumulative times hold that, the figures of this "
+            "report do not",
+            before[key],
+        )
         for key, name in UNCLEAN.items()
         if before.get(key)
     ]
     for key, what in (("merges_current", "merges"), ("index_current", "indexing requests")):
         if before.get(key):
-            lines.append(
-                f"{before[key]:,.0f} {what} were under way when the load began, and shared the cluster with it"
-            )
+            seen = f"{before[key]:,.0f} {what} were under way when the load began"
+            found.append(RaceWarning("not-alone", seen, "wait until they end", "they shared the cluster", before[key]))
     if others := sum(s.meta["foreign_docs"] for s in race.of(EPOCH)):
-        lines.append(f"{others:,.0f} documents were indexed into other indices meanwhile; race on a quiet cluster")
-    return ["".join(f"- **Warning:** {line}.\n" for line in lines)] if lines else []
+        seen = f"{others:,.0f} documents were indexed into other indices meanwhile"
+        found.append(RaceWarning("not-alone", seen, "race on a quiet cluster", "figures hold that work", others))
+    missed = _missed(race)
+    return [missed, *found] if missed else found
+
+
+def _missed(race: Race) -> RaceWarning | None:
+    """The warning where the steady rate is below the target, or that of a spike."""
+    pace, steady = pace_of(race.parameters), _steady(race)
+    goal, spike, best = pace["docs_per_second"], pace["spike_docs_per_second"], _best_in_spike(race)
+    if goal and len(steady) and (verdict := _verdict(race, goal, mean(steady))) != REACHED:
+        seen, part = f"target {verdict}: the steady rate is", mean(steady).value / goal
+    elif spike and best is not None and best < ON_TIME * spike:
+        seen, part = "target not reached in the spike: the rate is", best / spike
+    else:
+        return None
+    advice = "try more clients or another bulk size, or lower the target"
+    why = "this cluster is not shown to carry the load"
+    return RaceWarning("target-missed", f"{seen} {percent(part)} of it", advice, why, part)
+
+
+def answer(race: Race) -> Iterator[Finding]:
+    """Whether the target is reached, the rate, and what became of the documents."""
+    if not race.of(EPOCH):
+        return
+    goal, steady = pace_of(race.parameters)["docs_per_second"], _steady(race)
+    if goal and len(steady):
+        average = mean(steady)
+        part = f"{percent(average.value / goal)} {interval(average, lambda x: percent(x / goal))}"
+        text = f"{_verdict(race, goal, average)}: {part} of {goal:,.0f} documents/s"
+        yield Finding("target", text, {"rate": average})
+    yield steady_rate(race)
+    if len(steady):
+        gap = median(steady).value / mean(steady).value - 1
+        text = f"{stability.signed(gap)} off its mean: the rate is {'even' if abs(gap) <= CLOSE else 'uneven'}"
+        yield Finding("its median", text)
+    yield arrived(race)
+
+
+def _steady(race: Race) -> Samples:
+    """The rates that are held against the target; none for a load that is too short."""
+    found, pace = rates.loads(race), pace_of(race.parameters)
+    return _outside_spike(found[0], pace) if race.parameters["paced"] else rates.steady(found)
 
 
 def _target(race: Race) -> list[str | Table]:
-    found = rates.loads(race)
-    pace, paced = pace_of(race.parameters), race.parameters["paced"]
-    steady = _outside_spike(found[0], pace) if paced else rates.steady(found)
+    pace, steady = pace_of(race.parameters), _steady(race)
     if not len(steady):
         return [f"The load is too short for a steady window of {rates.LEAST_BUCKETS} buckets: load more rows."]
-    average, middle = mean(steady), median(steady)
+    average, middle, goal = mean(steady), median(steady), pace["docs_per_second"]
     to_gb = row_bytes(race) * 86_400 / 1e9
     rows = [
         {"what": name, "rate": e, "gb": e.value * to_gb}
         for name, e in (("steady rate, mean", average), ("steady rate, median", middle))
     ]
-    if goal := pace["docs_per_second"]:
+    if goal:
         rows.insert(0, {"what": "target", "rate": float(goal), "gb": goal * to_gb})
     columns = [Words("what", ""), Column("rate", "documents/s", form="{:,.0f}".format)]
     columns += [Column("gb", "GB of JSON per day")]
-    told = [_paced(race, pace, average) if paced else _unpaced(pace["docs_per_second"], average)]
+    verdicts = [_told(race, goal, average)]
     if pace["spike_docs_per_second"]:
-        told.append(_spike(found[0], pace, paced))
-    return [Table("target", columns, rows), *told, _gap(average, middle)]
+        verdicts.append(_spike(race, pace["spike_docs_per_second"], pace["spike_seconds"]))
+    return [Table("target", columns, rows), *verdicts, _gap(average, middle)]
 
 
 def _outside_spike(load: rates.Load, pace: dict[str, float]) -> Samples:
@@ -124,44 +176,73 @@ def _outside_spike(load: rates.Load, pace: dict[str, float]) -> Samples:
     return load.steady[~spike]
 
 
-def _unpaced(goal: float, average: Estimate) -> str:
+def _verdict(race: Race, goal: float, average: Estimate) -> str:
+    """Whether a steady rate reaches the target."""
+    if race.parameters["paced"]:
+        late = _behind(race)
+        if late is None:
+            return "too few requests to tell"
+        return REACHED if late.high < BEHIND else "not reached" if late.low > BEHIND else "too close to call"
+    if average.low >= goal:
+        return REACHED
+    return "not reached" if average.high < goal else "too close to call"
+
+
+def _told(race: Race, goal: float, average: Estimate) -> str:
+    """The verdict in a paragraph."""
     if not goal:
         return "No target was set (`target_docs_per_second` or `target_gb_per_day`), so there is nothing to reach.\n"
+    verdict = _verdict(race, goal, average).capitalize()
+    if race.parameters["paced"]:
+        return (
+            f"**{verdict}:** the load was paced and kept {percent(average.value / goal)} of the target's rate, leaving "
+            f"out a spike.{_late(race)} Pacing hides headroom; race without `paced` to see it.\n"
+        )
     if average.low >= goal:
         room = interval(average, lambda x: percent(x / goal - 1))
-        return f"**Reached, with a headroom of {percent(average.value / goal - 1)}** {room} at full load.\n"
+        return f"**{verdict}, with a headroom of {percent(average.value / goal - 1)}** {room} at full load.\n"
     part = f"{percent(average.value / goal)} of the target {interval(average, lambda x: percent(x / goal))}"
-    return f"**{'Not reached' if average.high < goal else 'Too close to call'}:** the steady rate is {part}.\n"
+    return f"**{verdict}:** the steady rate is {part}.\n"
 
 
-def _paced(race: Race, pace: dict[str, float], average: Estimate) -> str:
-    goal = pace["docs_per_second"]
+def _behind(race: Race) -> Estimate | None:
+    """How far a paced load fell behind its target, see :func:`.rates.falling_behind`."""
+    pace = pace_of(race.parameters)
     before = pace["spike_seconds"] if pace["spike_docs_per_second"] else math.inf
-    found = rates.falling_behind(race, goal, before)
-    kept = f"the load was paced and kept {percent(average.value / goal)} of the target's rate, leaving out a spike"
-    hidden = "Pacing hides headroom; race without `paced` to see it.\n"
+    return rates.falling_behind(race, pace["docs_per_second"], before)
+
+
+def _late(race: Race) -> str:
+    """How far a paced load fell behind, in a sentence."""
+    found = _behind(race)
     if found is None:
-        return f"**Too few requests to tell:** {kept}. {hidden}"
-    verdict = "Reached" if found.high < BEHIND else "Not reached" if found.low > BEHIND else "Too close to call"
-    late = f"{number(600 * found.value)} s {interval(replace(found, low=600 * found.low, high=600 * found.high))}"
+        return ""
+    late = replace(found, value=600 * found.value, low=600 * found.low, high=600 * found.high)
     return (
-        f"**{verdict}:** {kept}. The time at which requests were sent fell behind that at which they were due by "
-        f"{late} in ten minutes; up to {600 * BEHIND:g} s count as none. {hidden}"
+        f" The time at which requests were sent fell behind that at which they were due by {number(late.value)} s "
+        f"{interval(late)} in ten minutes; up to {600 * BEHIND:g} s count as none."
     )
 
 
-def _spike(load: rates.Load, pace: dict[str, float], paced: bool) -> str:
-    goal, seconds = pace["spike_docs_per_second"], pace["spike_seconds"]
-    spike = f"spike of {goal:,.0f} documents/s for {seconds / 60:,.0f} min"
+def _best_in_spike(race: Race) -> float | None:
+    """Documents/s during the spike of a paced load, or in the best stretch as long; None for a load that is too short,
+    or that has no spike."""
+    load, pace = rates.loads(race)[0], pace_of(race.parameters)
+    seconds = pace["spike_seconds"]
     buckets = round(seconds / load.width)
-    if load.seconds < seconds or buckets > len(load.rates):
-        return f"The load lasted {number(load.seconds)} s, too short for a {spike}.\n"
-    if paced:
-        best = float(np.mean(load.rates[buckets : 2 * buckets]))
-    else:
-        best = float(np.max(np.convolve(load.rates, np.ones(buckets) / buckets, mode="valid")))
-    verdict = "reached" if best >= ON_TIME * goal else "not reached"
-    where = "during it" if paced else "in the best stretch as long"
+    if not pace["spike_docs_per_second"] or load.seconds < seconds or buckets > len(load.rates):
+        return None
+    if race.parameters["paced"]:
+        return float(np.mean(load.rates[buckets : 2 * buckets]))
+    return float(np.max(np.convolve(load.rates, np.ones(buckets) / buckets, mode="valid")))
+
+
+def _spike(race: Race, goal: float, seconds: float) -> str:
+    spike, best = f"spike of {goal:,.0f} documents/s for {seconds / 60:,.0f} min", _best_in_spike(race)
+    if best is None:
+        return f"The load lasted {number(rates.loads(race)[0].seconds)} s, too short for a {spike}.\n"
+    verdict = REACHED if best >= ON_TIME * goal else "not reached"
+    where = "during it" if race.parameters["paced"] else "in the best stretch as long"
     return f"The {spike} was **{verdict}**: {best:,.0f} documents/s {where}.\n"
 
 

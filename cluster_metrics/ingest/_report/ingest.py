@@ -1,14 +1,15 @@
 """Explains an ingest race: where the time of each epoch goes, and the true rate over time."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from _tools.report import plots, timelines
+from _tools.report import plots, stability, timelines
+from _tools.report.answer import Finding
 from _tools.report.race import Race, Sample
 from _tools.report.section import Figure, Section
-from _tools.report.stats import Samples, mean, median
+from _tools.report.stats import Estimate, Samples, mean, median
 from _tools.report.table import Column, Table, Words
 from _tools.report.text import interval, number, percent, started
 from cluster_metrics.corpus.metrics import Metrics
@@ -65,6 +66,49 @@ EPOCHS = (
 """Columns of ``es_profile_ingest_epoch.csv``: one row per epoch."""
 
 
+SUMMARY = "throughput is a mean since the task began, so it lags behind the rate; cumulative times are of all indices"
+warnings = stability.warnings
+
+
+def answer(race: Race) -> Iterator[Finding]:
+    """The rate, where the time goes, what the target spends, and what became of the documents."""
+    epochs = race.of(EPOCH)
+    if not epochs:
+        return
+    found = parts(epochs)
+    yield steady_rate(race)
+    shares = {NAMES[key][0]: mean(found[key] / found["whole"]) for key in NAMES}
+    told = "; ".join(f"{name} {percent(e.value)} {interval(e, percent)}" for name, e in shares.items())
+    yield Finding("client time", told, shares)
+    cpu = target_cpu(epochs)
+    yield Finding("target's CPU", f"{number(cpu.value)} s {interval(cpu)} per million rows", {"cpu_s": cpu})
+    yield arrived(race)
+
+
+def steady_rate(race: Race) -> Finding:
+    """The rate at which documents were acknowledged, without the beginning and the end of each load."""
+    steady = rates.steady(rates.loads(race))
+    if not len(steady):
+        return Finding("steady rate", f"none: a load is too short for a window of {rates.LEAST_BUCKETS} buckets")
+    rate = mean(steady)
+    shown = interval(rate, "{:,.0f}".format)
+    return Finding("steady rate", f"{rate.value:,.0f} documents/s {shown}", {"rate": rate})
+
+
+def target_cpu(epochs: Sequence[Sample]) -> Estimate:
+    """CPU time of the target in s per million rows."""
+    return median(np.array([s.meta["target_cpu_ms"] / 1000 / (s.meta["acknowledged"] / 1e6) for s in epochs]))
+
+
+def arrived(race: Race) -> Finding:
+    """What became of the documents, in one line."""
+    sent, acknowledged, found, retries = (
+        sum(s.meta[k] for s in race.of(EPOCH)) for k in ("sent", "acknowledged", "found", "retries")
+    )
+    text = f"{sent:,} sent, {acknowledged:,} acknowledged, {found:,} found; {retries:,.0f} requests repeated"
+    return Finding("documents", text)
+
+
 def sections(race: Race) -> list[Section]:
     """The sections of the report; none without an epoch."""
     if not race.of(EPOCH):
@@ -75,6 +119,7 @@ def sections(race: Race) -> list[Section]:
         rate_section(race),
         Section("Service time and latency", times(race)),
         Section("Documents", [documents(race)]),
+        *stability.sections(race),
     ]
 
 
@@ -202,7 +247,7 @@ def _target(race: Race) -> list[str | Table]:
         rows[-1] |= {"merge_mb": s.meta["merge_bytes"] / 1e6, "translog_mb": s.meta["translog_bytes"] / 1e6}
         rows[-1] |= {"gc_ms": float(s.meta["gc_young_ms"] + s.meta["gc_old_ms"])}
     rows.append({"epoch": "seed, mean", **{k: sum(REFERENCE_EPOCHS_MS[k]) / 5 for k in keys}, "merge_mb": 9.6})
-    cpu = median(np.array([s.meta["target_cpu_ms"] / 1000 / (s.meta["acknowledged"] / 1e6) for s in epochs]))
+    cpu = target_cpu(epochs)
     columns = [Words("epoch", "epoch"), *(Column(k, text, form="{:,.0f}".format) for k, text in keys.items())]
     columns += [
         Column("merge_mb", "merge", "MB", "{:,.1f}".format),

@@ -1,6 +1,10 @@
 """Explains an ingest-decomp race: where the seconds of an ingest go, and what each change to the client buys."""
 
+from collections.abc import Iterator
+
+from _tools.report import answer as answers
 from _tools.report import plots, stability, timelines
+from _tools.report.answer import Finding, times_as_fast
 from _tools.report.cells import Cells
 from _tools.report.race import Race
 from _tools.report.section import Figure, Section
@@ -64,6 +68,33 @@ def judged(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> dict[st
 def best(race: Race, cells: Clients) -> str:
     """The fastest cell among the naive client and the steps."""
     return max([NAIVE, *(s.name for s, _ in taken(race, cells))], key=lambda c: cells.times_as_fast(NAIVE, c).value)
+
+
+warnings = stability.warnings
+
+
+def answer(race: Race) -> Iterator[Finding]:
+    """The fastest client, the greatest gains, and what the client itself takes."""
+    cells = Clients(race)
+    if not cells.has(NAIVE):
+        return
+    naive, top, steps = cells.per_million("wall_ms", NAIVE), best(race, cells), taken(race, cells)
+    yield Finding(NAIVE, f"{number(naive.value)} s {interval(naive)} per million rows", {"wall_s": naive})
+    if top == NAIVE or not answers.is_shown(race, cells.ratio("wall_ms", NAIVE, top)):
+        yield answers.undecided(race)
+    else:
+        rate, fast = cells.one("rows_per_second", top), cells.times_as_fast(NAIVE, top)
+        text = f"{top}: {number(rate.value)} rows/s, {times_as_fast(fast)} as fast as {NAIVE}"
+        yield Finding("recommended", text, {"rows_per_second": rate, "speedup": fast})
+    said = judged(race, cells, steps)
+    gains = {s.name: cells.saved(b, s.name) for s, b in steps if said[s.name].verdict is Verdict.IMPROVED}
+    if first := sorted(gains.items(), key=lambda item: -item[1].value)[:3]:
+        told = "; ".join(f"{name} {number(gain.value)} s {interval(gain)}" for name, gain in first)
+        yield Finding("saves most", told, dict(first))
+    part = cells.one(lambda meta: meta["client_cpu_ms"] / meta["wall_ms"], top)
+    text = f"{percent(part.value)} {interval(part, percent)} of the wall time of {top}, the fastest"
+    yield Finding("client's CPU", text, {"share": part})
+    yield Finding("documents", f"{sum(s.meta['rows'] for s in race.of(SAMPLE)):,} sent, each checked as acknowledged")
 
 
 def sections(race: Race) -> list[Section]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from _tools.report import cells as rounds
 from _tools.report import plots, stability
+from _tools.report.answer import Finding, times_as_fast
 from _tools.report.race import Race
 from _tools.report.section import Figure, Section
 from _tools.report.stats import ENOUGH, THRESHOLD, Estimate, Samples, Verdict, mean, median, paired_ratio
@@ -96,6 +97,34 @@ def _per_million(key: str) -> rounds.Figure:
     return lambda meta: 1000 * meta[key] / meta["rows"]
 
 
+warnings = stability.warnings
+
+
+def answer(race: Race) -> Iterator[Finding]:
+    """Throughput of each format over that of JSON, what it saves of the target's CPU, and which statements hold."""
+    cells = Cells(race)
+    if not cells.compared:
+        return
+    ratios = [overall(cells, series, "wall_ms") for series in cells.compared]
+    judged = dict(zip(cells.compared, judge(ratios, gate_of(race.record.compared), benjamini_hochberg)))
+    gains = {series: _gain_over_sizes(cells, series) for series in cells.compared}
+    for series, gain in sorted(gains.items(), key=lambda item: -item[1].value)[:3]:
+        text = f"{times_as_fast(gain)} the throughput of JSON over all bulk sizes: {judged[series].text}"
+        yield Finding(f"{series.encoding}, {series.load}", text, {"gain": gain})
+    cpu = {f"{s.encoding}, {s.load}": overall(cells, s, "target_cpu_ms") for s in cells.compared}
+    name, least = min(cpu.items(), key=lambda item: item[1].value)
+    yield Finding("target's CPU", f"{times_as_fast(least)} that of JSON at best ({name})", {"ratio": least})
+    holds = [found for series in cells.compared for _, _, found in _answers(cells, series)]
+    said = {word: holds.count(word) for word in dict.fromkeys(holds)}
+    yield Finding("published", f"of {len(holds)} statements: " + ", ".join(f"{n} {word}" for word, n in said.items()))
+
+
+def _gain_over_sizes(cells: Cells, series: Series) -> Estimate:
+    """Throughput over that of JSON, over all bulk sizes."""
+    wall = overall(cells, series, "wall_ms")
+    return replace(wall, value=1 / wall.value, low=1 / wall.high, high=1 / wall.low)
+
+
 def sections(race: Race) -> list[Section]:
     """The sections of the report."""
     cells = Cells(race)
@@ -110,7 +139,7 @@ def sections(race: Race) -> list[Section]:
     ]
 
 
-def answer(estimate: Estimate, low: float, high: float = np.inf) -> str:
+def holds_by(estimate: Estimate, low: float, high: float = np.inf) -> str:
     """Whether a figure lies within bounds: yes or no if its whole interval says so, and there are rounds enough."""
     if estimate.n < ENOUGH:
         return Verdict.NOT_ENOUGH.value
@@ -171,7 +200,7 @@ def _answers(cells: Cells, series: Series) -> Iterator[tuple[str, str, str]]:
     sizes = cells.sizes(series, series.base)
     gains = {size: cells.gain(size, series) for size in sizes}
     least = min(sizes, key=lambda size: gains[size].value)
-    said = {answer(gain, BLOG_GAIN) for gain in gains.values()}
+    said = {holds_by(gain, BLOG_GAIN) for gain in gains.values()}
     holds = next(a for a in (Verdict.NOT_ENOUGH.value, "no", "undecided", "yes") if a in said)
     text = f"least at {least:,}: {with_interval(gains[least])} ×"
     yield "5 % more throughput or better at all bulk sizes", text, holds
@@ -179,7 +208,7 @@ def _answers(cells: Cells, series: Series) -> Iterator[tuple[str, str, str]]:
         for end, name in ((0, "small"), (-1, "large")):
             found = shape(cells, series, end)
             text = f"gain at {sizes[end]:,} over that between the ends: {with_interval(found)}"
-            yield f"larger gains at {name} sizes", text, answer(found, 1 + THRESHOLD)
+            yield f"larger gains at {name} sizes", text, holds_by(found, 1 + THRESHOLD)
     sent = [
         1 - cells.median_of("bytes_out", s, series).value / cells.median_of("bytes_out", s, series.base).value
         for s in sizes
@@ -190,7 +219,7 @@ def _answers(cells: Cells, series: Series) -> Iterator[tuple[str, str, str]]:
     if len(sizes) > 1:
         found = sensitivity(cells, series)
         text = f"best over worst size, over that of JSON: {with_interval(found)}"
-        yield "less sensitive to bulk size", text, answer(found, 0, 1 / (1 + THRESHOLD))
+        yield "less sensitive to bulk size", text, holds_by(found, 0, 1 / (1 + THRESHOLD))
     pauses, wall = saved(cells, series, "gc_ms"), saved(cells, series, "wall_ms")
     text = f"of {with_interval(wall)} s saved per million, {with_interval(pauses)} s are pauses"
     enough = wall.n >= ENOUGH
@@ -211,7 +240,7 @@ def _throughput(race: Race, cells: Cells) -> list[str | Table]:
             rows.append(about | row | {"base_rate": cells.rate(size, series.base), "rate": cells.rate(size, series)})
             ratios += [cells.against("wall_ms", size, series), cpu]
         wall, cpu = (overall(cells, series, key) for key in ("wall_ms", "target_cpu_ms"))
-        gain = replace(wall, value=1 / wall.value, low=1 / wall.high, high=1 / wall.low)
+        gain = _gain_over_sizes(cells, series)
         rows.append(about | {"bulk_size": "all", "n": gain.n, "gain": gain, "cpu": cpu})
         ratios += [wall, cpu]
     gate = gate_of(race.record.compared)

@@ -46,11 +46,12 @@ def _ranked(field: str) -> Callable[[Configuration], int]:
     return lambda c: int(c.percentiles is not None and field in c.ranked)
 
 
+PERCENTILES = tuple(Term(f"percentiles of {field}", _ranked(field)) for field in FIELDS)
 TERMS = (
     Term("start of the searches", lambda c: 1),
     Term("filter and visit of the documents", lambda c: int(c.name != START.name)),
     Term("sum", lambda c: len(c.summed)),
-    *(Term(f"percentiles of {field}", _ranked(field)) for field in FIELDS),
+    *PERCENTILES,
     Term("sum and percentiles share a field", lambda c: sum(_ranked(field)(c) for field in c.summed)),
 )
 
@@ -78,12 +79,14 @@ class Fit:
     """What was fitted.
 
     :param parts: the terms, which with the rest add up to the whole.
+    :param percentiles: those of all fields together.
     :param rest: what the production query takes beyond what its terms predict.
     :param worst: name of the fitted cell that the terms miss by most, and by what share of its time.
     :param rounds: behind the figures, and all that there were.
     """
 
     parts: Sequence[Part]
+    percentiles: Part
     rest: Part
     whole: Part
     worst: tuple[str, float]
@@ -125,8 +128,10 @@ def fitted(cells: Cells) -> Fit | None:
     predicted = np.array([term.times(WHOLE) for term in TERMS]) @ costs
     missed = np.mean(times - design @ costs, axis=1) / np.mean(times, axis=1)
     worst = int(np.argmax(np.abs(missed)))
+    ranked = np.sum([costs[TERMS.index(term)] for term in PERCENTILES], axis=0)
     return Fit(
         parts,
+        _part("percentiles by t-digest", 1, ranked, whole),
         _part("rest", 1, whole - predicted, whole),
         _part(f"whole: production ({PRODUCTION.name})", 1, whole, whole),
         (FITTED[worst].name, float(missed[worst])),

@@ -1,12 +1,14 @@
 """Explains a query-frontier race: what each way to answer costs, how wrong it is, and which one to take."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from _tools.report import answer as answers
 from _tools.report import plots, stability, timelines
+from _tools.report.answer import Finding, times_as_fast
 from _tools.report.cells import cells_of
 from _tools.report.race import Race, Sample
 from _tools.report.section import Figure, Section
@@ -125,15 +127,55 @@ def advice(found: list[Point], max_error: float, gate: Gate) -> str:
     )
 
 
+warnings = stability.warnings
+
+
+def answer(race: Race) -> Iterator[Finding]:
+    """The fastest configuration within the error, the limit, and what is most accurate."""
+    found = points(race)
+    if not found:
+        return
+    bound, to_query = _bound(race), _queries(found)
+    base = next(p for p in found if p.name == BASE)
+    text = f"{number(base.wall_ms.value)} ms {interval(base.wall_ms)} a coverage; p50 and p90 off by at most "
+    yield Finding("production", text + error_text(base.error), {"wall_ms": base.wall_ms})
+    best = next(iter(within(to_query, bound)), None)
+    cells = cells_of(race, COVERAGE)
+    if best is None:
+        yield Finding("recommended", f"nothing: no configuration keeps the error within {percent(bound)}")
+    elif best.name != BASE and answers.is_shown(race, cells.ratio("wall_ms", BASE, best.name)):
+        text = (
+            f"{best.name}: {times_as_fast(best.speedup)} as fast at an error of {error_text(best.error)}; price: "
+            f"{best.configuration.price}"
+        )
+        yield Finding("recommended", text, {"speedup": best.speedup})
+    else:
+        yield answers.undecided(race)
+    names = ", ".join(p.name for p in front(to_query))
+    yield Finding("not beaten", f"{names}, of {len(to_query)} configurations by time and error")
+    for p in found:
+        if p.configuration.form == "rollup":
+            yield Finding(f"limit: {p.name}", f"{times_as_fast(p.speedup)}, exact, but fixed at ingest")
+    yield answers.checked(race, len(race.of(COVERAGE)), "coverage")
+
+
+def _bound(race: Race) -> float:
+    """The greatest error of a configuration to be advised."""
+    return race.parameters.get("max_error_permille", 10) / 1000
+
+
+def _queries(found: list[Point]) -> list[Point]:
+    """Without the rollup and a filled cache, which answer only what was asked before."""
+    return [p for p in found if p.configuration.form != "rollup" and p.name not in CACHED.values()]
+
+
 def sections(race: Race) -> list[Section]:
     """The sections of the report."""
     found = points(race)
     if not found:
         return []
-    bound = race.parameters.get("max_error_permille", 10) / 1000
+    bound, to_query = _bound(race), _queries(found)
     gate = gate_of(race.record.compared)
-    # a rollup and a filled cache answer what was asked before
-    to_query = [p for p in found if p.configuration.form != "rollup" and p.name not in CACHED.values()]
     on_front = front(to_query)
     rollup = next((s for s in race.of("build-layouts") if "rollup_cpu_s" in s.meta), None)
     return [

@@ -1,17 +1,19 @@
 """Explains a query-profile race: what the profiler costs, and where the time of one search goes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from _tools.report import answer as answers
 from _tools.report import plots, stability, timelines
+from _tools.report.answer import Finding, times_as_fast
 from _tools.report.cells import Cells, cells_of
 from _tools.report.race import Race, Sample
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Samples, median
 from _tools.report.table import Column, Table, Words, share, times
-from _tools.report.text import number, started
+from _tools.report.text import interval, number, percent, started
 from cluster_metrics.query._report import server
 from cluster_metrics.query.profile_tree import AGGREGATION_PARTS, ONCE, PARTS, add_up
 from cluster_metrics.query.profile_tree import times as times_of
@@ -99,6 +101,25 @@ def over(part: Samples, whole: Samples) -> Samples:
 def fine(ms: float) -> str:
     """Milliseconds to the microsecond, which is as much as the small parts of a profile are good for."""
     return f"{ms:.3f}".replace("-", "−") if abs(ms) < 1 else number(ms)
+
+
+warnings = stability.warnings
+
+
+def answer(race: Race) -> Iterator[Finding]:
+    """What a search takes, its greatest parts, and what the profiler costs."""
+    on, off = paired(race)
+    if not on or not off:
+        return
+    *parts, whole = phases(on, off)
+    wall = median(whole.ms)
+    yield Finding("one search", f"{number(wall.value)} ms {interval(wall)}, network and parsing included", {"ms": wall})
+    shares = {p.name: median(over(p.ms, whole.ms)) for p in parts if not p.part_of_rest}
+    for name, share_ in sorted(shares.items(), key=lambda item: -item[1].value)[:2]:
+        yield Finding(name, f"{percent(share_.value)} {interval(share_, percent)} of it", {"share": share_})
+    ratio = median(over(on["took_ms"], off["took_ms"]))
+    yield Finding("the profiler", f"a search takes {times_as_fast(ratio)} as long with it", {"ratio": ratio})
+    yield answers.checked(race, len(race.of(CALL)), "search")
 
 
 def sections(race: Race) -> list[Section]:

@@ -1,17 +1,20 @@
 """Explains a sketch-floor race: how far Elasticsearch is above the floor, and which step makes how much of it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from _tools.report import answer as answers
 from _tools.report import plots, stability
+from _tools.report.answer import Finding, times_as_fast
 from _tools.report.cells import Cells, cells_of
 from _tools.report.race import Race
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Samples, median, paired_ratio
 from _tools.report.table import Column, Table, Words, share, times
-from _tools.report.text import interval, number
+from _tools.report.text import interval, number, percent
 from cluster_metrics.sketch.sketch_floor import ASKS, BEST, INGESTED, INGESTS
 from cluster_metrics.wire import coverage
 from cluster_metrics.wire.questions import PRODUCTION
@@ -24,6 +27,36 @@ QUESTIONS = {
     PRODUCTION.by("msearch").name: "Elasticsearch, one msearch",
     **{name: f"sketch server, {text}" for name, text in ASKS.items()},
 }
+
+
+warnings = stability.warnings
+
+
+def answer(race: Race) -> Iterator[Finding]:
+    """How far Elasticsearch is above the floor, the greatest step, and how far at its best."""
+    ways = Ways(race.of(INGESTED))
+    if ways.has(*INGESTS):
+        found = steps(ways)
+        whole, floor = found[-1].ms, found[0].ms
+        gap, ratio = median(whole - floor), paired_ratio(floor, whole)
+        text = f"takes {times_as_fast(ratio)} as long as the sketch server, {number(gap.value)} ms more per 1,000 rows"
+        yield Finding("Elasticsearch", text, {"ratio": ratio, "gap_ms": gap})
+        shares = {s.name: median(s.ms / (whole - floor)) for s in found[1:-1] if not s.part_of}
+        name, most = max(shares.items(), key=lambda item: item[1].value)
+        yield Finding(
+            "greatest step", f"{name}, {percent(most.value)} {interval(most, percent)} of that", {"share": most}
+        )
+        best = paired_ratio(ways.per_thousand(FLOOR_BEST), ways.per_thousand(BEST))
+        own = paired_ratio(ways.per_thousand(BEST), ways.per_thousand(FULL))
+        text = f"{times_as_fast(best)} as long; Elasticsearch is then {times_as_fast(own)} as fast as before"
+        yield Finding("both at their best", text, {"ratio": best, "speedup": own})
+    answered = cells_of(race, coverage.TYPE)
+    if answered.has(*QUESTIONS):
+        fastest = min(ASKS, key=lambda name: answered.one("wall_ms", name).value)
+        speedup = answered.ratio("wall_ms", fastest, BASE)
+        text = f"{times_as_fast(speedup)} as fast from the sketch server ({fastest})"
+        yield Finding("production query", text, {"speedup": speedup})
+        yield answers.checked(race, len(race.of(coverage.TYPE)), "coverage")
 
 
 def sections(race: Race) -> list[Section]:

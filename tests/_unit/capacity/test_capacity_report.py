@@ -5,6 +5,7 @@ import re
 import pytest
 from capacities import COSTS, DOCUMENTS, INDEX_COSTS, made
 
+from _tools.report.answer import answer_of
 from _tools.report.cells import compared_in
 from _tools.report.explained import report_of
 from _tools.report.write import sheets
@@ -84,9 +85,9 @@ def test_the_bottleneck_is_named():
 def test_a_simulation_its_fallback_and_free_nodes_are_told_apart():
     assert "**A simulation:** 3 nodes on one machine, each held to 0.4 cores" in text_of(made("r", "capacity-query"))
     fallback = made("r", "capacity-query", held_by="nothing")
-    assert "this machine has no cgroup for it" in text_of(fallback)
+    assert "3 nodes share the CPU freely: this machine has no cgroup" in text_of(fallback)
     assert not fallback.shares()
-    assert "3 nodes share this machine freely" in text_of(made("r", "capacity-query", cores=0))
+    assert "3 nodes share the CPU freely (no NODE_CORES)" in text_of(made("r", "capacity-query", cores=0))
 
 
 def test_a_race_that_ended_early_is_marked():
@@ -116,3 +117,20 @@ def test_the_sheet_has_a_row_per_cell_and_pass_and_what_is_compared_is_the_time(
 def test_figures_are_drawn():
     figures = [f for s in sections(made("r", "capacity-query")) for f in s.figures]
     assert len(figures) == 2 and all(f.spec["layer"] for f in figures)
+
+
+@pytest.mark.parametrize(
+    "challenge, most",
+    [("capacity-indexing", "3s-0r: "), ("capacity-query", "1s-2r: "), ("capacity-mixed", "1s-2r-50: ")],
+)
+def test_the_answer_is_the_layout_with_most_throughput_and_what_limits_it(challenge, most):
+    answer = answer_of(made("r", challenge))
+    lines = dict(answer.lines())
+    assert lines["most"].startswith(most) and lines["limited by"].startswith("node 1 (100%)")
+    assert [warning.kind for warning in answer.warnings] == ["too-few"]
+
+
+def test_nodes_that_share_the_cores_freely_are_warned_of():
+    assert [w.kind for w in answer_of(made("r", "capacity-query", passes=5, cores=0)).warnings] == ["shared-cores"]
+    drifting = made("r", "capacity-query", passes=5, held_by="nothing")
+    assert [w.kind for w in answer_of(drifting).warnings] == ["shared-cores"]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from _tools.report import compare
+from _tools.report.answer import answer_of
 from _tools.report.race import Race, Sample
 from _tools.report.stats import crossing
 from _tools.report.write import sheets
@@ -116,3 +117,11 @@ def test_the_sheet_has_a_row_per_sample():
     (sheet,) = sheets(race("a", rounds=2))
     assert len(sheet.rows) == (2 + 3) * 3 * len(SHARES)
     assert {row["operation_type"] for row in sheet.rows} == {"esql-query", "esql-profiled"}
+
+
+def test_the_answer_is_the_setting_and_what_the_targets_own_costs():
+    lines = dict(answer_of(race("x")).lines())
+    assert lines["recommended"].startswith("index.esql.stored_fields_sequential_proportion: 0.006, since reading")
+    assert lines["its own 0.2"].endswith("as long, at 10.0 % of the documents")
+    few = dict(answer_of(race("x", rounds=5)).lines())
+    assert few["recommended"] == "nothing: a verdict takes esql_rounds:20" and "its own 0.2" not in few

@@ -3,6 +3,7 @@ import re
 import numpy as np
 import pytest
 
+from _tools.report.answer import answer_of
 from _tools.report.race import Race, Sample
 from _tools.report.write import sheets
 from cluster_metrics.ingest._report import ingest_decomp as explained
@@ -96,3 +97,13 @@ def test_the_sheet_has_a_row_per_sample():
     assert len(sheet.rows) == 3 * len(WALL_S)
     assert {column.key for column in sheet.columns} <= set(sheet.rows[0])
     assert {row["operation"] for row in sheet.rows} == set(WALL_S)
+
+
+def test_the_answer_is_the_fastest_client_once_a_verdict_is_carried():
+    lines = dict(answer_of(race()).lines())
+    assert (
+        lines["recommended"].startswith("clients-2: ")
+        and "4.00 × [4.00, 4.00] as fast as naive" in lines["recommended"]
+    )
+    assert lines["saves most"].startswith("orjson ")
+    assert dict(answer_of(race(rounds=5)).lines())["recommended"] == "nothing: a verdict takes ingest_rounds:20"

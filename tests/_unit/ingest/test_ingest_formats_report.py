@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from fakes import rows, table
 
+from _tools.report.answer import answer_of
 from _tools.report.race import Race, Sample
 from _tools.report.stats import Estimate
 from _tools.report.write import sheets
@@ -79,7 +80,7 @@ def test_few_rounds_answer_nothing_but_sizes():
     ],
 )
 def test_an_answer_takes_the_whole_interval(low, high, n, expected):
-    assert explained.answer(Estimate(n, 1.0, low, high, 0.0), 1.05) == expected
+    assert explained.holds_by(Estimate(n, 1.0, low, high, 0.0), 1.05) == expected
 
 
 def test_ratios_are_formed_within_rounds():
@@ -115,3 +116,12 @@ def test_sheets_have_all_samples():
     assert (len(cells.rows), len(encoders.rows)) == (24, 6)
     for sheet in (cells, encoders):
         assert {column.key for column in sheet.columns} <= set(sheet.rows[0])
+
+
+def test_the_answer_is_the_gain_over_all_sizes():
+    lines = dict(answer_of(race()).lines())
+    assert (
+        lines["smile-32, metrics, 1 client"]
+        == "1.11 × [1.11, 1.11] the throughput of JSON over all bulk sizes: improved"
+    )
+    assert lines["published"] == "of 6 statements: 2 yes, 4 no"

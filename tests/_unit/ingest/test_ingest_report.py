@@ -1,13 +1,15 @@
 """The reports of the ingest challenges, from samples whose rates and shares are known."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from fakes import rows
 
 from _tools.race.rally import resolved
-from _tools.report import timelines
+from _tools.report import gate, timelines
+from _tools.report.answer import answer_of
 from _tools.report.race import Race, Sample
 from _tools.report.write import page_of, sheets
 from cluster_metrics.core.experiment import check
@@ -248,3 +250,35 @@ def test_clients_that_are_done_before_the_last_idle_and_do_not_work():
     assert found["idle"] == pytest.approx(0.1 * whole)
     assert found["client"] == pytest.approx((36 - 16) / 0.08)
     assert "(10.0 %)" in rows(ingest.sections(of), "shares")["1"]["idle"]
+
+
+def of_append(made):
+    return replace(made, document=made.document | {"challenge": "append-no-conflicts-index-only"})
+
+
+@pytest.mark.parametrize(
+    "target, verdict, missed",
+    [
+        (2000, "reached: 200.0 % [200.0 %, 200.0 %] of 2,000 documents/s", False),
+        (8000, "not reached: 50.0 % [50.0 %, 50.0 %] of 8,000 documents/s", True),
+    ],
+)
+def test_the_answer_to_a_load_is_whether_its_target_is_reached(target, verdict, missed):
+    answer = answer_of(of_append(race(f"epochs:2,target_docs_per_second:{target}")))
+    assert dict(answer.lines())["target"] == verdict
+    assert ["target-missed" in w.kind for w in answer.warnings] == [True] * missed
+    assert bool(gate.of_race(race(), answer, ["target-missed"]).failed) is missed
+
+
+def test_a_spike_that_is_missed_is_a_target_that_is_missed():
+    target = "epochs:2,target_docs_per_second:1000,spike_minutes:1,spike_docs_per_second:"
+    long = [*load(1, 0, seconds=130), epoch_sample(1)]
+    for spike, missed in ((3900, []), (5000, ["target not reached in the spike: the rate is 80.0 % of it"])):
+        assert [w.seen for w in answer_of(of_append(race(f"{target}{spike}", long))).warnings] == missed
+
+
+def test_the_answer_to_an_ingest_is_its_rate_and_where_the_time_goes():
+    lines = dict(answer_of(race()).lines())
+    assert lines["steady rate"] == "4,000 documents/s [4,000, 4,000]"
+    assert lines["client time"].startswith("client and network 55.0 % [50.0 %, 60.0 %]; indexing 30.0 %")
+    assert lines["documents"].startswith("160,000 sent, 160,000 acknowledged, 160,000 found")

@@ -1,8 +1,10 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from _tools.report.answer import answer_of
 from _tools.report.race import Race, Sample
 from _tools.report.verdicts import Gate
 from cluster_metrics.corpus.encoded import JSON
@@ -191,3 +193,18 @@ def test_advice_when_nothing_is_good_enough_or_faster():
     assert "No configuration" in explained.advice(found, 1e-6, Gate())
     slower = explained.points(race(production=(100.0, 0.001), hdr_3=(200.0, 0.0004)))
     assert "nothing is faster" in explained.advice(slower, 0.01, Gate())
+
+
+@pytest.mark.parametrize(
+    "permille, recommended",
+    [
+        (100, "hdr-1: 4.00 × [4.00, 4.00] as fast at an error of 5 %; price: no negative values"),
+        (10, "hdr-3: 2.00 × [2.00, 2.00] as fast at an error of 0.04 %; price: no negative values"),
+        (0, "nothing: no configuration keeps the error within 0.0 %"),
+    ],
+)
+def test_the_answer_recommends_the_fastest_within_the_error(permille, recommended):
+    made = replace(race(**FIGURES), parameters={"max_error_permille": permille})
+    lines = dict(answer_of(made).lines())
+    assert lines["recommended"] == recommended
+    assert lines["not beaten"] == "hdr-1, hdr-3, of 4 configurations by time and error"

@@ -3,6 +3,7 @@ import csv
 import pytest
 from fakes import rows, table
 
+from _tools.report.answer import answer_of
 from _tools.report.race import Race, Sample
 from cluster_metrics.query._report import query_profile as report
 from cluster_metrics.query.profile_tree import add_up, times
@@ -166,3 +167,9 @@ def test_sheets_have_a_row_per_call_and_a_row_per_call_and_aggregation(tmp_path)
     found = next(r for r in aggregations if r["aggregation"] == "cpu_sum")
     assert (found["kind"], found["collect_ms"], found["docs_matched"]) == ("sums", "2.0", "100")
     assert all(found.values()), "a column of the aggregations has no value"
+
+
+def test_the_answer_has_the_greatest_phases_and_what_the_profiler_costs():
+    lines = dict(answer_of(race(rounds=20, inflation=2.0)).lines())
+    assert lines["the profiler"] == "a search takes 2.00 × [2.00, 2.00] as long with it"
+    assert list(lines)[2] == "collect: 3 percentiles"

@@ -1,6 +1,7 @@
 """Races as they are read from a metrics store: what counts, what is refused, what makes a race incomplete."""
 
 import copy
+import json
 
 import pytest
 from capacities import made
@@ -8,6 +9,7 @@ from stores import Store, recorded
 
 from _tools.race.rally import Store as Named
 from _tools.race.rally import write_configuration
+from _tools.race.variables import Exit
 from _tools.report import race as reading
 from _tools.report import write
 from _tools.report.race import IncompleteError, ReportError, connect, load, load_all
@@ -34,8 +36,10 @@ def printed(monkeypatch, tmp_path, capsys):
 
     def printed(race, documents):
         monkeypatch.setattr(write, "connect", lambda ini: Store((race, documents)))
-        problems = write.write_report(tmp_path / "rally.ini", race["race-id"], tmp_path / "reports")
+        code = write.write_report(tmp_path / "rally.ini", race["race-id"], tmp_path / "reports")
         files = {path.name: path.read_text() for path in (tmp_path / "reports" / race["race-id"]).iterdir()}
+        problems = json.loads(files["report.json"])["problems"]
+        assert code == (Exit.INCOMPLETE if problems else Exit.DONE)
         return problems, files, capsys.readouterr().out
 
     return printed
@@ -58,7 +62,7 @@ def test_a_failure_of_any_operation_is_counted_and_said_first(decomp, printed, k
     problems, files, out = printed(race, [*documents, hit | {"sample-type": when}])
     said = f"Of {hit['operation']} 1 failed."
     assert said in problems and f"{hit['operation']} failed first with: disk\\nfull" in problems
-    assert out.startswith("\n# INCOMPLETE: Race recorded\n\n") and said in out.splitlines()[3]
+    assert out.startswith("\nINCOMPLETE: query-decomp · ") and said in out.splitlines()[2]
     assert files["report.md"].startswith("# INCOMPLETE: Race recorded\n")
     body = files["report.html"].split("<main>")[1]
     assert body.startswith("\n<h1>INCOMPLETE: Race recorded</h1>\n<ul>\n<li><strong>Of ")
@@ -93,7 +97,7 @@ def test_a_race_that_was_not_finished_says_so_first(decomp, printed):
     del race["results"]
     problems, _, out = printed(race, documents)
     assert problems == ["The race was not finished."]
-    assert out.startswith("\n# INCOMPLETE: Race recorded\n\n- **The race was not finished.**\n- challenge query-decomp")
+    assert out.startswith("\nINCOMPLETE: query-decomp · ") and "The race was not finished." in out.splitlines()[2]
 
 
 def test_rounds_and_passes_that_are_missing_are_named(decomp, printed):

@@ -373,13 +373,16 @@ def test_limits_say_where_the_load_driver_ran(local, tags, said):
     assert said in limits.section(replace(found, local=local, document=found.document | {"user-tags": tags})).text
 
 
-def test_report_is_written_in_all_its_forms_and_ends_with_the_limits(tmp_path, monkeypatch, capsys):
+def test_report_is_written_in_all_its_forms_from_the_answer_to_the_limits(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(write, "connect", lambda ini: None)
     monkeypatch.setattr(write, "load", lambda store, race_id: race())
     write.write_report(tmp_path / "rally.ini", "x", tmp_path)
     files = {f.name: f.read_text() for f in (tmp_path / "x").iterdir()}
-    assert set(files) == {"report.md", "report.html", "report.json", "es_profile_decomp.csv"}
-    assert re.findall("^## (.*)", files["report.md"], re.M)[-1] == "Limits"
-    assert [e.text for e in parsed(files["report.html"]).iter(f"{XHTML}h2")][-1] == "Limits"
+    assert set(files) == {"report.md", "report.html", "report.json", "verdict.json", "es_profile_decomp.csv"}
+    for titles in (
+        re.findall("^## (.*)", files["report.md"], re.M),
+        [e.text for e in parsed(files["report.html"]).iter(f"{XHTML}h2")],
+    ):
+        assert titles[0] == "Answer" and "Limits" in titles[-4:]
     assert len(json.loads(files["report.json"])["samples"]) == len(race().samples)
     assert "secret" not in "".join([*files.values(), capsys.readouterr().out])

@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestServer
 from esrally import exceptions
 from fakes import LOST, TIMEOUT, FakeEs, Refused, Script, rows, track_of, values
 
+from _tools.report.answer import answer_of
 from _tools.report.race import Race, Sample
 from _tools.report.stats import median
 from _tools.sketch_server.server import application
@@ -269,3 +270,9 @@ def test_a_race_without_a_whole_round_has_no_gap():
     titles = [section.title for section in explained.sections(few)]
     assert "From the floor to Elasticsearch" not in titles and "The production question" in titles
     assert explained.sections(Race(whole.document, [], {})) == []
+
+
+def test_the_answer_is_the_gap_and_its_greatest_step():
+    lines = dict(answer_of(race(spread=0.0)).lines())
+    assert lines["Elasticsearch"].startswith("takes 7.60 × [7.60, 7.60] as long as the sketch server")
+    assert lines["greatest step"].startswith("per-document work, 57.6 %")
