@@ -17,7 +17,11 @@ from cluster_metrics.wire.coverage import Coverages, send_all
 FAILURES = [TIMEOUT, LOST, Refused(429, "circuit_breaking_exception", "Data too large"), Refused(503)]
 CHANGES = {"variants": ["B", "D_td"], "transports": ["serial"], "configurations": ["production", "hdr-3"]}
 SEGMENTS = {"_all": {"primaries": {"segments": {"count": 1}}}}
+CACHE = {"_all": {"total": {"query_cache": {"hit_count": 0, "miss_count": 0}}}}
 CPU = {"timestamp": 0, "process": {"timestamp": 0, "cpu": {"total_in_millis": 5}}}
+
+ASIDE = {"segments": SEGMENTS, "query_cache": CACHE, "_settings": {}, "_nodes": {"nodes": {"n": CPU}}}
+"""What a round asks beside its searches, by words of the path."""
 
 
 @pytest.fixture
@@ -41,7 +45,7 @@ def target(coverage, failure, at):
 
     def respond(method, path, body):
         if method == "GET":
-            return SEGMENTS if "segments" in path else {"nodes": {"n": CPU}}
+            return ASIDE[next(words for words in ASIDE if words in path)]
         if next(numbers) == at:
             return failure
         node = json.loads(body)["query"]["bool"]["filter"]
@@ -52,7 +56,7 @@ def target(coverage, failure, at):
 
 PLANS = {
     "decomp": (PlanParams, PlanRunner, lambda one: one["coverage"]),
-    "frontier": (FrontierParams, FrontierRunner, lambda one: one),
+    "frontier": (FrontierParams, FrontierRunner, lambda one: one[0]),
     "profile": (ProfileParams, ProfileRunner, lambda one: one[1]),
 }
 
