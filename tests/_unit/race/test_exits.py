@@ -61,7 +61,7 @@ def stored(monkeypatch, tmp_path):
             "\n# INCOMPLETE: Comparison of whole, failed\n\n- race failed: Of index-append 1 failed.\n",
         ),
         (
-            "aa",
+            "noise",
             {"RACES": "whole again failed"},
             Exit.INCOMPLETE,
             "noise is measured on complete races; race failed: Of",
