@@ -249,8 +249,8 @@ VARIABLES = {
 }
 TARGETS = {
     "help": "prints this",
-    "race": "starts a target and a metrics store, races, prints the report, stops what it started",
-    "report": "writes and prints the report of a race again, starting the store if it is down",
+    "race": "starts a target and a metrics store, races, writes the report, prints its answer, stops what it started",
+    "report": "writes the report of a race again and prints its answer, starting the store if it is down",
     "races": "lists the races in the store, those with TAGS only if set; RALLY_ARGS=--limit=100 for more than ten",
     "compare": "holds any number of races of one challenge side by side, with a verdict per configuration",
     "plan": "says how many nodes and shards a load takes, by races of the capacity challenges",

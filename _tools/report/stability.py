@@ -100,14 +100,14 @@ def _noisy(race: Race, cells: Cells, drifting: bool) -> list[RaceWarning]:
             why += f"; {option}"
             option = f"race longer: {compared.parameter}:{wanted} for {compared.base} ({percent(spread)})"
     seen = (
-        f"noisy: in {len(noisy)} of {len(samples)} cells, most in {worst} (the {compared.unit}s' CV is "
+        f"noisy: in {len(noisy)} of {len(samples)} configurations, most in {worst} (the {compared.unit}s' CV is "
         f"{percent(noisy[worst])})"
     )
     return [RaceWarning("noisy", seen, option, why, noisy[worst])]
 
 
 def drift_of_rounds(race: Race, cells: Cells) -> Check:
-    """Whether the cells together rise or fall from round to round.
+    """Whether the configurations together rise or fall from round to round.
 
     :return: a warning if they do so more than by chance; empty for fewer than 3 rounds that all cells have.
     """
@@ -117,10 +117,10 @@ def drift_of_rounds(race: Race, cells: Cells) -> Check:
     found = drift(levels)
     test = f"Spearman's test over {len(levels)} {unit}s, p = {found.p:.2g}"
     if found.p >= DRIFT_LEVEL:
-        return f"no drift: the cells together do not rise or fall from {unit} to {unit} more than by chance ({test})"
+        return f"no drift: configurations together rise or fall from {unit} to {unit} no more than by chance ({test})"
     return RaceWarning(
         "drift",
-        f"drift: the cells together change by {signed(found.change)} from the first {unit} to the last ({test})",
+        f"drift: configurations together change by {signed(found.change)} from the first {unit} to the last ({test})",
         "raise warmup_iterations until this goes",
         f"ratios and shares are taken within {unit}s and hold, absolute times do not",
         found.change,
@@ -146,7 +146,7 @@ def _outlying(race: Race, cells: Cells) -> list[RaceWarning]:
         return []
     named = ", ".join(f"{name} {n}" for name, n in severe.items())
     if len(severe) > MOST_NAMED:
-        named = f"{sum(severe.values())} in {len(severe)} of {len(cells.names)} cells"
+        named = f"{sum(severe.values())} in {len(severe)} of {len(cells.names)} configurations"
     return [
         RaceWarning(
             "outliers",
@@ -191,7 +191,7 @@ def _spread(race: Race, cells: Cells) -> list[str | Table]:
             base, own = cells.values(judged, compared.base, name)
             row["cv_ratio"], row["resembling"] = cv(own / base), autocorrelation(own / base)
         rows.append(row | {k: getattr(counts, k) for k in ("low_severe", "low_mild", "high_mild", "high_severe")})
-    columns = [Words("cell", "cell"), Column("n", f"{unit}s"), Column("median", "median"), share("cv", "CV")]
+    columns = [Words("cell", "configuration"), Column("n", f"{unit}s"), Column("median", "median"), share("cv", "CV")]
     columns += [share("cv_ratio", "CV of ratio"), Column("resembling", "its autocorrelation", form="{:.2f}".format)]
     columns += [Column("low_severe", "low severe"), Column("low_mild", "low mild")]
     columns += [Column("high_mild", "high mild"), Column("high_severe", "high severe")]

@@ -16,7 +16,7 @@ from cluster_metrics.core.experiment import check, corpora_of
 
 from ..race.rally import resolved
 from ..race.variables import shown, variable
-from . import compare, gate, limits, noise, page, schedule
+from . import compare, gate, glossary, limits, noise, page, references, schedule
 from .answer import Answer, answer_of
 from .explained import report_of
 from .race import IncompleteError, Race, ReportError, connect, load, load_all, machine_of
@@ -74,7 +74,7 @@ def made(race: Race) -> tuple[Race, list[Section]]:
     """A race and the sections of its report, those that can be made; what cannot is a fault of the race."""
     own = report_of(race).sections
     found: list[Section] = []
-    for part in (own, schedule.sections, lambda race: [limits.section(race)], _parameters):
+    for part in (own, schedule.sections, lambda race: [limits.section(race)], references.section, _parameters):
         race, sections = attempted(race, part)
         found += sections
     return race, found
@@ -153,6 +153,7 @@ def write_comparison(
 def with_answer(answer: Answer, sections: Sequence[Section]) -> list[Section]:
     """The sections behind one for the answer, which has the first of their figures beside it."""
     figure = next((figure for section in sections for figure in section.figures), None)
+    sections = [*sections, *glossary.section(sections)]
     rest = [replace(section, blocks=[b for b in section.blocks if b is not figure]) for section in sections]
     return [Section("Answer", [answer.markdown(), *([figure] if figure else [])]), *rest]
 

@@ -9,7 +9,7 @@ order within a block decides where the selected ones lie, whatever their share:
 - ``clustered``: blocks of 10 documents a value, sorted by value: runs of selected documents, then none.
 - ``random``: blocks of 100 documents a value, shuffled with SHAKE-128.
 
-The form ``value`` is that of seed 001, ``{"text": "text 0001"}``. In the form ``log-line`` the text is a line of
+The form ``value`` is that published, ``{"text": "text 0001"}``. In the form ``log-line`` the text is a line of
 :mod:`..corpus.loglines`, and the value stands beside it.
 """
 

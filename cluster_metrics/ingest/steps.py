@@ -14,8 +14,8 @@ SLICES = "slices-1000"
 
 @dataclass(frozen=True)
 class Client:
-    """How a client ingests. As constructed it is seed 000's: two ``json.dumps`` a row when it is sent, a connection for
-    each request, the whole response parsed.
+    """How a client ingests. As constructed it is a simple one: two ``json.dumps`` a row when it is sent, a connection
+    for each request, the whole response parsed.
 
     :param keep_alive: whether connections are kept open between requests.
     :param dumps: the package that encodes, ``json`` or ``orjson``.
@@ -45,7 +45,7 @@ class Step:
     :param text: what it changes.
     :param change: attributes of :class:`Client`; settings are added to those already there.
     :param price: what it costs.
-    :param reference: what seed 000 expects it to save per million rows; empty where it expects nothing.
+    :param reference: what the reference expects it to save per million rows; empty where it expects nothing.
     :param reference_s: the same in seconds, where it gives a figure.
     """
 

@@ -8,7 +8,7 @@ from .cache import SETTING
 
 
 def _reference(took: float, serial: float, msearch: float) -> dict[str, float]:
-    """Of seed 000: ``took`` (table 4.2, averages of 15 samples on 8 cores) and wall times (table 4.3), in ms."""
+    """Of the reference: ``took`` (table 4.2, averages of 15 samples on 8 cores) and wall times (table 4.3), in ms."""
     return {"took_ms": took, "serial_ms": serial, "msearch_ms": msearch}
 
 

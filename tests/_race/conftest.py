@@ -27,8 +27,9 @@ RALLYS_OWN = re.compile(r"success|error-.*|weight|unit|tag_.*|attribute_.*|sourc
 
 
 def make(target, timeout=900, **variables):
-    """Runs a make target as a user would, with its output piped; a race leaves the indices that its record says."""
-    env = {k: v for k, v in os.environ.items() if k not in VARIABLES} | {"WORK": str(WORK)}
+    """Runs a make target as a user would, with its output piped and the whole report in it; a race leaves the indices
+    that its record says."""
+    env = {k: v for k, v in os.environ.items() if k not in VARIABLES} | {"WORK": str(WORK), "VERBOSE": "1"}
     command = ["make", "--no-print-directory", target, *(f"{k}={v}" for k, v in variables.items())]
     before = indices() if target == "race" else set()
     done = subprocess.run(

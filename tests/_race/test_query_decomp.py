@@ -11,10 +11,12 @@ import subprocess
 import threading
 import time
 
+import jsonschema
 import pytest
 import requests
 from conftest import ESRALLY, ROOT, WORK, leftovers, make
 
+from _tools.report.gate import SCHEMA
 from cluster_metrics.query.configurations import PARTS, VARIANTS
 from cluster_metrics.wire.questions import TRANSPORTS
 
@@ -34,10 +36,24 @@ def test_output_has_progress_summary_and_report_though_it_is_piped(loaded):
     for cell in CELLS:
         rows = [line for line in output.splitlines() if "50th percentile service time" in line and f" {cell} " in line]
         assert len(rows) == 1, f"{cell} has {len(rows)} rows in Rally's summary"
-    for section in ("Time by variant", "Where the production query's time goes", "Serial against msearch"):
+    for section in ("Time by configuration", "Where the production query's time goes", "Serial against msearch"):
         assert f"## {section}" in output
     assert "What each change buys" in output
     assert "INCOMPLETE" not in output
+    assert not [line for line in output.splitlines() if "delete-index |" in line or "force-merge |" in line]
+
+
+def test_output_ends_with_the_answer_and_a_gate_fails_on_it(loaded):
+    report = make("report", RACE="first", VERBOSE=0, FAIL_ON="too-few")
+    lines = report.stdout.strip().splitlines()
+    assert report.returncode == 2 and lines.pop().endswith("Error 23")
+    assert lines.pop().startswith("[ERROR] FAIL_ON=too-few: 2 rounds are too few for a verdict")
+    begin = next(i for i, line in enumerate(lines) if line.startswith("query-decomp · Elasticsearch 8.17.2"))
+    assert len(lines) - begin <= 15 and "a race in test mode" in lines[begin + 1]
+    assert lines[-1].endswith("reports/first/report.html")
+    verdict = json.loads((WORK / "reports" / "first" / "verdict.json").read_text())
+    assert (verdict["test_mode"], verdict["complete"], verdict["exit_code"]) == (True, True, 23)
+    jsonschema.Draft7Validator(json.loads(SCHEMA.read_text())).validate(verdict)
 
 
 def test_samples_of_all_passes_and_rounds_are_in_the_metrics_store(loaded, search, recorded):

@@ -27,7 +27,9 @@ def made(race_id, factor=1.0, seed=0, spread=0.03, rounds=20, costs=COSTS, **cha
     for r in range(1, rounds + 1):
         for cell, ms in costs.items():
             wall = ms * factor * float(np.exp(spread * rng.standard_normal()))
-            meta = {"round": r, "wall_ms": wall, "took_ms": wall / 2, "segments": 1}
+            variant, _, transport = cell.rpartition("-")
+            meta = {"round": r, "wall_ms": wall, "took_ms": wall / 2, "segments": 1, "searches": 30}
+            meta |= {"variant": variant, "transport": transport, "parallelism": 1.0, "max_percentile_error": 0.05}
             samples.append(Sample("coverage", r, cell, wall, meta))
         samples.append(Sample("query-plan", r, "plan", 1.0, {"round": r, "target_cpu_ms": 1.0}))
     document = {"race-id": race_id, "challenge": "query-decomp", "track": "cluster-metrics", "results": {"any": 1}}

@@ -9,9 +9,9 @@ from cluster_metrics.capacity.challenge import INDEX
 
 from .cells import compared_in
 from .claims import claims
-from .parts import SUMMARY, answer_of_grid, expected, framed, of_grid, sheets, warnings
+from .parts import SUMMARY, answer_of_grid, expected, framed, of_grid, reference, sheets, warnings
 
-__all__ = ["SUMMARY", "answer", "compared_in", "sections", "sheets", "warnings"]
+__all__ = ["SUMMARY", "answer", "compared_in", "reference", "sections", "sheets", "warnings"]
 
 MEANING = "*nodes* lets primary shards cost and replicas nothing; *copies* lets a replica cost as much as its primary"
 
@@ -30,7 +30,7 @@ def sections(race: Race) -> list[Section]:
         race,
         [
             *found,
-            Section("Do the articles hold?", claims(cells, INDEX)),
+            Section("Do the published statements hold?", claims(cells, INDEX)),
             *expected(cells, INDEX, MEANING, {}),
         ],
     )

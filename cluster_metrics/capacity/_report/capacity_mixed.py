@@ -37,7 +37,7 @@ def answer(race: Race) -> Iterator[Finding]:
         yield Finding("more documents", text, {"ratio": left})
     yield Finding("limited by", f"{bottleneck(top.last, race)} in {top.name}")
     missed = [n for n in queries if n in indexed and median(indexed[n].rates()).value < REACHED * queries[n].rate]
-    text = f"{len(missed) or 'none'} of {len(queries)} cells: there documents were not indexed at the rate asked for"
+    text = f"{len(missed) or 'none'} of {len(queries)} configurations: documents were not indexed at the rate asked for"
     yield Finding("no room", text)
 
 
@@ -66,7 +66,7 @@ def _mixed(race: Race) -> list[str | Table]:
                     "over_least": over(cell, min(same, key=lambda c: c.rate)),
                 }
             )
-    columns = [Words("cell", "cell"), Column("wanted", "documents/s wanted"), Column("got", "documents/s")]
+    columns = [Words("cell", "configuration"), Column("wanted", "documents/s wanted"), Column("got", "documents/s")]
     columns += [
         share("reached", "reached"),
         Column("searches", "searches/s"),
@@ -74,6 +74,6 @@ def _mixed(race: Race) -> list[str | Table]:
     ]
     text = (
         "Searches as fast as they are answered while documents are indexed at a fixed rate. Where the rate is not "
-        "reached, the cell had no room for it. `make plan` holds its model against these cells."
+        "reached, it had no room for that. `make plan` holds its model against these configurations."
     )
     return [text, Table("mixed", columns, rows)]

@@ -13,14 +13,14 @@ from cluster_metrics.capacity.challenge import QUERY
 from . import model
 from .cells import Cell, compared_in
 from .claims import claims
-from .parts import SUMMARY, answer_of_grid, expected, framed, of_grid, sheets, warnings
+from .parts import SUMMARY, answer_of_grid, expected, framed, of_grid, reference, sheets, warnings
 
-__all__ = ["SUMMARY", "answer", "compared_in", "sections", "sheets", "warnings"]
+__all__ = ["SUMMARY", "answer", "compared_in", "reference", "sections", "sheets", "warnings"]
 
 REFERENCE = {"1s-0r": 80.0, "2s-0r": 150.0, "1s-1r": 150.0} | dict.fromkeys(
     ("3s-0r", "3s-1r", "1s-2r", "2s-2r", "3s-2r"), 250.0
 )
-"""Seed 004: queries/s of its cells; of [2 shards, 1 replica] it says no more than slightly below 250."""
+"""CAPACITY: queries/s of its cells; of [2 shards, 1 replica] it says no more than slightly below 250."""
 MEANING = (
     "*nodes* is one times per node that holds a shard; *in turn* lets the copies of a shard answer in turn, so the "
     "node with most to do limits the cell; *balanced* has each search go where least is to do, as adaptive replica "
@@ -43,7 +43,7 @@ def sections(race: Race) -> list[Section]:
         race,
         [
             *found,
-            Section("Do the articles hold?", claims(cells, QUERY)),
+            Section("Do the published statements hold?", claims(cells, QUERY)),
             *expected(cells, QUERY, MEANING, article),
             Section("Cost per document scanned", _scanned(cells)),
         ],
@@ -63,11 +63,11 @@ def _scanned(cells: Mapping[str, Cell]) -> list[str | Table]:
                 "ns_node": median(1e9 * nodes / cell.rates() / documents),
             }
         )
-    columns = [Words("cell", "cell"), Column("ms", "ms per request"), Column("ns", "ns per document")]
+    columns = [Words("cell", "configuration"), Column("ms", "ms per request"), Column("ns", "ns per document")]
     columns += [Column("ns_node", "ns per document and node")]
     text = (
         "The articles' arithmetic: time per request, divided by the documents of the index; and that times the nodes "
-        "that hold shards, which stays the same where throughput is linear in them. Seed 004 has 12.5 ms for 10 "
+        "that hold shards, which stays the same where throughput is linear in them. There it is 12.5 ms for 10 "
         "million documents, 1.25 ns each."
     )
     return [text, Table("scanned", columns, rows), *_fixed(cells)]

@@ -13,9 +13,9 @@ from cluster_metrics.capacity.challenge import COMPARED, INDEX, QUERY
 from .cells import Cell, compared
 
 ARTICLE_INDEX = {"3s-2r": 0.4}
-"""Seed 004: documents/s over those of the same shards without replicas."""
+"""CAPACITY: documents/s over those of the same shards without replicas."""
 ARTICLE_LOSS = (0.2, 0.6)
-"""Seed 004: part of the throughput of indexing that replicas take in most cases."""
+"""CAPACITY: part of the throughput of indexing that replicas take in most cases."""
 SMALL_LOSS = 0.2
 """What is taken here for the articles' slight decrease."""
 NEAR = 0.15
@@ -99,11 +99,11 @@ def claims(cells: Mapping[str, Cell], kind: str) -> list[str | Table]:
         rows.append(row | {"n": found.n, "holds": holds(found, claim)})
     if not rows:
         return ["The grid has none of the cells that the articles speak of."]
-    columns = [Words("claim", "claim"), Words("cells", "cells"), Column("bounds", "bears it out")]
+    columns = [Words("claim", "published statement"), Words("cells", "cells"), Column("bounds", "bears it out")]
     columns += [Column("seen", "seen"), Column("n", "passes"), Words("holds", "holds")]
     text = (
-        f"Seed 004 gives rounded figures without spread; where it gives one, {percent(NEAR)} beside it still count, "
-        f"and a slight decrease is taken for {percent(SMALL_LOSS)} at most. A claim holds, or not, if the whole "
+        f"The articles give rounded figures without spread: {percent(NEAR)} beside them still count, "
+        f"and a slight decrease is taken for {percent(SMALL_LOSS)} at most. A statement holds, or not, if the whole "
         "interval says so."
     )
     return [text, Table("claims", columns, rows)]

@@ -8,6 +8,7 @@ import numpy as np
 from _tools.report import plots
 from _tools.report.answer import Finding, RaceWarning, times_as_fast
 from _tools.report.race import Race
+from _tools.report.references import CAPACITY
 from _tools.report.section import Figure, Section
 from _tools.report.stability import told
 from _tools.report.stats import Estimate, median
@@ -44,6 +45,11 @@ def of_grid(race: Race, kind: str) -> tuple[dict[str, Cell], list[Section]]:
     cells = cells_of(race, kind)
     title = f"{'Searches' if kind == QUERY else 'Indexing'}: throughput"
     return cells, [Section(title, [*_throughput(race, cells, kind), *_heat(cells, kind)])] if cells else []
+
+
+def reference(race: Race) -> list[str | Sheet]:
+    """The source of the claims."""
+    return [CAPACITY.cited]
 
 
 def sheets(race: Race) -> list[Sheet]:
@@ -199,7 +205,7 @@ def _throughput(race: Race, cells: Mapping[str, Cell], kind: str) -> list[str | 
                 "requests": len(times),
             }
         )
-    columns = [Words("cell", "cell"), Column("n", "passes"), Column("rate", UNITS[kind])]
+    columns = [Words("cell", "configuration"), Column("n", "passes"), Column("rate", UNITS[kind])]
     columns += [Column("over_no_replicas", "over no replicas"), Column("over_first", "over 1s-0r")]
     columns += [Column("p50_ms", "p50", "ms"), Column("p99_ms", "p99", "ms"), Column("requests", "requests")]
     clients = race.parameters.get("capacity_clients")
@@ -266,7 +272,7 @@ def expected(cells: Mapping[str, Cell], kind: str, meaning: str, article: Mappin
         | ({"article": article[name]} if name in article else {})
         for name, by in found.items()
     ]
-    columns = [Words("cell", "cell"), Column("measured", "measured"), *(Column(name, name) for name in names)]
+    columns = [Words("cell", "configuration"), Column("measured", "measured"), *(Column(name, name) for name in names)]
     columns += [Column("article", "articles")] if article else []
     alone = float(np.median(first.rates()))
     errors = [abs(alone * by["held out"] / float(np.median(cells[name].rates())) - 1) for name, by in found.items()]
@@ -307,7 +313,7 @@ def _limits(race: Race) -> list[str | Sheet]:
                     "rejected": one.rejected(),
                 }
             )
-    columns = [Words("cell", "cell"), Column("pass", "pass"), Words("shards", "shards (p primary, r replica)")]
+    columns = [Words("cell", "configuration"), Column("pass", "pass"), Words("shards", "shards (p primary, r replica)")]
     columns += [Words("bottleneck", "bottleneck"), Words("cores", "CPU cores used"), Column("client", "client")]
     columns += [Column("queue", "queue"), Column("rejected", "rejected")]
     text = (

@@ -307,7 +307,7 @@ def _mixed(races: Sequence[Race], models: Models) -> str:
         + Table(
             "mixed",
             [
-                Words("cell", "cell"),
+                Words("cell", "configuration"),
                 Column("docs", "documents/s"),
                 Column("seen", "searches/s"),
                 Column("expected", "model"),

@@ -1,7 +1,7 @@
 """Explains an esql-stored-fields race: what loading text costs by share of the documents, and which setting is best."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from _tools.report.answer import Finding, times_as_fast
 from _tools.report.cells import Cells
 from _tools.report.compare import Comparison
 from _tools.report.race import Race
+from _tools.report.references import STORED_FIELDS
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate, crossing, median, race_level, race_ratio, ratio
 from _tools.report.table import Column, Table, Words, share
@@ -31,7 +32,7 @@ REFERENCE = {
     50: (199, 204),
     10: (46, 46),
 }
-"""Seed 001: ``took`` in ms before and after the change, by share in permille. Its cut-off was 10 %."""
+"""STORED_FIELDS: ``took`` in ms before and after the change, by share in permille. Its cut-off was 10 %."""
 SHIPPED = 0.2
 """The cut-off that the change was shipped with."""
 SWITCHED = 0.5
@@ -126,7 +127,7 @@ def sections(race: Race) -> list[Section]:
 
 
 def compared(found: Comparison) -> list[Section]:
-    """What a comparison says besides of its first two sides: the seed's table, with their figures beside it."""
+    """What a comparison says besides of its first two sides: by share, and beside it the published figures."""
     sides = found.sides[:2]
     own = [list(map(Shares, side.races)) for side in sides]
     profiles = [Shares(side.races[0], PROFILED) for side in sides]
@@ -147,27 +148,48 @@ def compared(found: Comparison) -> list[Section]:
             else:
                 change = ratio(took[0][0], took[1][0])
         readers = " → ".join(profile.readers(AS_IS, share_) for profile in profiles)
-        row = {"share": percent(share_ / 1000), "ratio": change, "readers": readers, "reference": _reference(share_)}
+        row = {"share": percent(share_ / 1000), "ratio": change, "readers": readers}
         rows.append(row | dict(zip(("first", "second"), estimates)))
     columns: list[Column] = [Words("share", "share")]
     columns += [Column(key, f"took ms, {side.title}") for key, side in zip(("first", "second"), sides)]
-    columns += [Column("ratio", "ratio"), Words("readers", "in sequence"), Column("reference", "seed took ms")]
+    columns += [Column("ratio", "ratio"), Words("readers", "in sequence")]
     text = (
         "`took` at the target's own setting, median over rounds with its 95 % interval; of several races the geometric "
         "mean of their medians, with Student's over races. The ratio is that of these, below 1 is faster; between "
         "single races its interval knows the noise of their rounds alone, the verdicts are further below. In sequence: "
-        "whether stored fields were read so, by the profile. The seed's figures are of its own machine and documents "
-        "of one short value."
+        "whether stored fields were read so, by the profile."
     )
     clustered = sides[1].races[0].parameters.get("text_order") == "clustered"
     cut_off = [] if clustered else _cut_off(own[1][0])
     caption = "Time that a query took against the share of the documents whose text it loads; 95 % intervals."
     figure = Figure(plots.lines(curves, SHARE_AXIS, "took ms"), caption)
-    return [Section("Before and after, by share", [text, Table("before and after", columns, rows), *cut_off, figure])]
+    took_of = [[estimate for _, estimate in curve] for curve in curves.values()]
+    return [
+        Section("Before and after, by share", [text, Table("before and after", columns, rows), *cut_off, figure]),
+        Section("References", _published(dict(zip(common, zip(*took_of))))),
+    ]
 
 
-def _reference(share: int) -> str:
-    return "{:,} → {:,}".format(*REFERENCE[share]) if share in REFERENCE else "–"
+def reference(race: Race) -> list[str | Table]:
+    """The published figures, beside those at the target's own setting."""
+    cells = Shares(race)
+    if AS_IS not in cells.settings or race.parameters.get("text_form") != "value":
+        return []
+    return _published({n: (cells.one("took_ms", (AS_IS, n)),) for n in cells.shares(AS_IS)})
+
+
+def _published(took: Mapping[int, Sequence[Estimate]]) -> list[str | Table]:
+    """Own figures by share in permille, with those before and after the published change beside them."""
+    rows = [
+        {"share": percent(n / 1000), "before": float(REFERENCE[n][0]), "after": float(REFERENCE[n][1])}
+        | {f"here {i}": estimate for i, estimate in enumerate(found)}
+        for n, found in took.items()
+        if n in REFERENCE
+    ]
+    sides = len(next(iter(took.values()), ()))
+    columns = [Words("share", "share"), *(Column(f"here {i}", "here", "ms") for i in range(sides))]
+    columns += [Column("before", "before the change", "ms"), Column("after", "after it", "ms")]
+    return [STORED_FIELDS.cited, Table("reference", columns, rows)]
 
 
 def break_even(cells: Shares, low: str, high: str, shares: Sequence[int]) -> Estimate | None:
@@ -197,12 +219,10 @@ def _by_share(race: Race, cells: Shares, profiled: Shares) -> list[str | Table]:
             most = max(most, len(profiled.samples(name)))
             row["loading_ms"] = profiled.one("process_ms", name)
             row["part"] = profiled.one(lambda meta: meta["process_ms"] / max(meta["took_ms"], 1), name)
-        rows.append(row | {"reference": _reference(share_)})
+        rows.append(row)
     columns = [Words("share", "share"), Column("documents", "documents"), Column("n", "n")]
     columns += [Column("took_ms", "took", "ms"), Column("each_us", "µs a document"), Words("readers", "in sequence")]
     columns += [Column("loading_ms", "loading", "ms"), share("part", "of took")]
-    if race.parameters.get("text_form") == "value":
-        columns.append(Column("reference", "seed took ms, before → after"))
     counted = (
         "Sums, documents found and, in the index, the documents of each share were checked exactly."
         if any("values_loaded" in s.meta for s in race.of(QUERY))
@@ -357,7 +377,6 @@ def _cut_off(after: Shares) -> list[str]:
     if after.proportion() != SHIPPED:
         return []
     return [
-        f"The seed measured the change with a cut-off of 10 %; shipped was one of {percent(SHIPPED)} "
-        f"(`{SETTING}`). So rows from {percent(SHIPPED)} up turn sequential here, and those of 10 % and less do not; "
-        "in the seed the row of 10 % did."
+        f"The published figures are of a cut-off of 10 %; shipped was one of {percent(SHIPPED)} (`{SETTING}`): rows "
+        f"from {percent(SHIPPED)} up turn sequential here, those of 10 % and less do not; there the row of 10 % did."
     ]

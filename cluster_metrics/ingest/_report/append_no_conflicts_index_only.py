@@ -9,6 +9,7 @@ import numpy as np
 from _tools.report import stability
 from _tools.report.answer import Finding, RaceWarning
 from _tools.report.race import Race
+from _tools.report.references import INGEST_ONLY
 from _tools.report.section import Section
 from _tools.report.stats import Estimate, Samples, mean, median
 from _tools.report.table import Column, Table, Words
@@ -108,6 +109,11 @@ def warnings(race: Race) -> list[RaceWarning]:
         found.append(RaceWarning("not-alone", seen, "race on a quiet cluster", "figures hold that work", others))
     missed = _missed(race)
     return [missed, *found] if missed else found
+
+
+def reference(race: Race) -> list[str | Table]:
+    """The source of what to look at."""
+    return [INGEST_ONLY.cited]
 
 
 def _missed(race: Race) -> RaceWarning | None:

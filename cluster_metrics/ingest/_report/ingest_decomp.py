@@ -7,6 +7,7 @@ from _tools.report import plots, stability, timelines
 from _tools.report.answer import Finding, times_as_fast
 from _tools.report.cells import Cells
 from _tools.report.race import Race
+from _tools.report.references import PROFILING, beside
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate, Verdict, optimism
 from _tools.report.table import Column, Table, Words, share
@@ -16,7 +17,7 @@ from cluster_metrics.ingest.cell import SAMPLE
 from cluster_metrics.ingest.steps import NAIVE, NATIVE, SLICES, STEPS, Step
 
 REFERENCE_WALL_S = 76.9
-"""Seed 000, section 3: average of 5 epochs of a million rows, on 8 cores."""
+"""Section 3 of PROFILING: average of 5 epochs of a million rows."""
 REFERENCE_CLIENT_SHARE = 0.47
 """Of the wall time, client and network; same place."""
 COARSE_MS = 100
@@ -66,7 +67,7 @@ def judged(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> dict[st
 
 
 def best(race: Race, cells: Clients) -> str:
-    """The fastest cell among the naive client and the steps."""
+    """The fastest configuration among the naive client and the steps."""
     return max([NAIVE, *(s.name for s, _ in taken(race, cells))], key=lambda c: cells.times_as_fast(NAIVE, c).value)
 
 
@@ -118,7 +119,7 @@ def sections(race: Race) -> list[Section]:
 
 def _rounds_figure(race: Race, cells: Clients) -> Figure:
     shown = {name: cells.samples(name).values() for name in (NAIVE, best(race, cells))}
-    return timelines.over_time(shown, "wall_ms", "wall ms per cell")
+    return timelines.over_time(shown, "wall_ms", "wall ms per configuration")
 
 
 def _advice(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> str:
@@ -131,7 +132,7 @@ def _advice(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> str:
         for step, base in gains:
             saved = cells.saved(base, step.name)
             gain = f"saves {number(saved.value)} s {interval(saved)}"
-            texts.append(f"**{step.name}** ({step.text}: {gain}; price: {step.price})")
+            texts.append(f"**{step.name}** ({step.text}: {gain}; trade-off: {step.price})")
         lines.append("Take, the largest gain per million rows first: " + "; ".join(texts) + ".")
     if losses := [name for name, verdict in said.items() if verdict is Verdict.REGRESSED]:
         lines.append(f"Slower here: {', '.join(losses)}.")
@@ -162,7 +163,6 @@ def _changes(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> list[
             "step": step.name,
             "saved_s": cells.saved(base, step.name),
             "share": cells.share_saved(base, step.name),
-            "reference": _expected(step),
             "speedup": cells.times_as_fast(base, step.name),
             "verdict": found[step.name].text,
             "found": found[step.name].found,
@@ -170,20 +170,30 @@ def _changes(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> list[
         for step, base in steps
     ]
     columns = [Words("step", "step"), Column("saved_s", "saves", "s"), share("share", "of naive")]
-    columns += [Words("reference", "seed expected"), Column("speedup", "times as fast"), Words("verdict", "verdict")]
+    columns += [Column("speedup", "times as fast"), Words("verdict", "verdict")]
     columns.append(share("found", "change found in 80 %"))
     text = (
-        f"{_against(race)}, per million rows, formed within each round; medians over rounds. The seed expected its "
-        f"savings of an ingest of {REFERENCE_WALL_S} s: as shares the two can be held together. Rows are decoded, and "
+        f"{_against(race)}, per million rows, formed within each round; medians over rounds. Rows are decoded, and "
         "files in memory, before the clock runs: so slices show what encoding costs a client that must do it while it "
-        "sends. All clients of a cell are coroutines of one process and share its CPU. A cell is short, so it sees "
+        "sends. All clients are coroutines of one process and share its CPU. Each run is short, so it sees "
         "few refreshes and merges."
     )
     return [text, Table("changes", columns, rows)]
 
 
+def reference(race: Race) -> list[str | Table]:
+    """What was expected of the steps, beside what they saved."""
+    cells = Clients(race)
+    rows = [(s.name, cells.share_saved(b, s.name), _expected(s)) for s, b in taken(race, cells) if s.reference]
+    text = (
+        f"{PROFILING.cited} It expected savings of an ingest of {REFERENCE_WALL_S} s, {REFERENCE_CLIENT_SHARE:.0%} of "
+        "which were client and network; as shares of the naive client's time the two can be held together."
+    )
+    return [text, beside("reference", rows, form=percent)] if rows else []
+
+
 def _expected(step: Step) -> str:
-    """What the seed expected of a step, with its share of the seed's ingest where it gave a figure."""
+    """What was expected of a step, with its share of the whole where there was a figure."""
     shares = [f"{100 * s / REFERENCE_WALL_S:.0f}" for s in step.reference_s or ()]
     return f"{step.reference} ({'–'.join(shares)} %)" if shares else step.reference or "–"
 
@@ -205,15 +215,15 @@ def _performance(race: Race, cells: Clients) -> str:
     walls = cells.matrix("wall_ms", ways)
     name = f"**{top}**" if fast.n >= race.record.compared.enough else top
     lines = [
-        f"The fastest cell is {name} with {number(rate.value)} rows/s {interval(rate)}: {number(fast.value)} × "
-        f"{interval(fast)} the naive client, the median of the ratios within rounds. It is the fastest of {len(ways)}; "
-        f"choosing it for that overstates it by {percent(optimism(walls / walls[0]))} on average."
+        f"The fastest configuration is {name} with {number(rate.value)} rows/s {interval(rate)}: "
+        f"{times_as_fast(fast)} the naive client, the median of the ratios within rounds. It is the fastest of "
+        f"{len(ways)}; choosing it for that overstates it by {percent(optimism(walls / walls[0]))} on average."
     ]
     part = cells.one(lambda meta: meta["client_cpu_ms"] / meta["wall_ms"], top)
     own = cells.one(lambda meta: (meta["encode_ms"] + meta["parse_ms"]) / meta["wall_ms"], top)
     lines.append(
         f"In it the client uses {percent(part.value)} {interval(part, percent)} of the wall time as CPU (aim: under "
-        f"10 %; the seed had {REFERENCE_CLIENT_SHARE:.0%}, the network included); encoding and parsing are "
+        f"10 %); encoding and parsing are "
         f"{percent(own.value)} {interval(own, percent)}."
     )
     if cells.has(SLICES, NATIVE):
@@ -234,7 +244,7 @@ def _times(cells: Clients, names: list[str]) -> list[str | Table]:
         | {key: cells.per_million(key, name) for key in keys}
         for name in names
     ]
-    columns = [Words("cell", "cell"), Column("rows_per_second", "rows/s")]
+    columns = [Words("cell", "configuration"), Column("rows_per_second", "rows/s")]
     columns += [Column(key, text) for key, text in keys.items()]
     least = min((s for n in names for s in cells.values("least_took_ms", n)[0] if s > 0), default=0.0)
     text = (
@@ -264,11 +274,11 @@ def _costs(cells: Clients, names: list[str]) -> list[str | Table]:
         | {key: cells.one(key, name).value for key in counts}
         for name in names
     ]
-    columns = [Words("cell", "cell"), Column("target_cpu_ms", "target CPU", "s")]
+    columns = [Words("cell", "configuration"), Column("target_cpu_ms", "target CPU", "s")]
     columns += [Column("client_cpu_ms", "client CPU", "s"), Column("bytes_out", "MB out"), Column("bytes_in", "MB in")]
     columns += [Column(key, text, form="{:,.0f}".format) for key, text in counts.items()]
     text = (
-        "CPU and bytes per million rows, the others per cell and round; medians over rounds. The target's CPU holds "
+        "CPU and bytes per million rows, the others per round; medians over rounds. The target's CPU holds "
         "the refresh at the end, and some more of what it does when idle. Connections are those that the nodes "
         "accepted, one of them to ask for their number where none is kept open."
     )

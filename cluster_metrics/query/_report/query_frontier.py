@@ -123,7 +123,7 @@ def advice(found: list[Point], max_error: float, gate: Gate) -> str:
         f"Within an error of {percent(max_error)} take **{best.name}** ({best.configuration.text}): "
         f"{number(best.speedup.value)} × {interval(best.speedup)} as fast as production at an error of "
         f"{error_text(best.error)}; p0 and p100 are off by up to {error_text(best.extreme_error)}; "
-        f"price: {best.configuration.price}.{also}"
+        f"trade-off: {best.configuration.price}.{also}"
     )
 
 
@@ -145,7 +145,7 @@ def answer(race: Race) -> Iterator[Finding]:
         yield Finding("recommended", f"nothing: no configuration keeps the error within {percent(bound)}")
     elif best.name != BASE and answers.is_shown(race, cells.ratio("wall_ms", BASE, best.name)):
         text = (
-            f"{best.name}: {times_as_fast(best.speedup)} as fast at an error of {error_text(best.error)}; price: "
+            f"{best.name}: {times_as_fast(best.speedup)} as fast at an error of {error_text(best.error)}; trade-off: "
             f"{best.configuration.price}"
         )
         yield Finding("recommended", text, {"speedup": best.speedup})
@@ -276,7 +276,7 @@ def _front(on_front: list[Point]) -> list[str | Table]:
         Column("wall_ms", "wall", "ms"),
         Column("error", "error p50, p90", form=error_text),
         Column("extreme_error", "error p0, p100", form=error_text),
-        Words("price", "price"),
+        Words("price", "trade-off"),
     ]
     text = "No other query is both faster and more accurate in p50 and p90. The rollup is no query and left out."
     return [text, Table("front", columns, rows)]

@@ -10,6 +10,7 @@ from _tools.report import plots, stability, timelines
 from _tools.report.answer import Finding, times_as_fast
 from _tools.report.cells import Cells, cells_of
 from _tools.report.race import Race, Sample
+from _tools.report.references import PROFILING, beside
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Samples, median
 from _tools.report.table import Column, Table, Words, share, times
@@ -20,7 +21,7 @@ from cluster_metrics.query.profile_tree import times as times_of
 from cluster_metrics.query.query_profile import CALL, CALLS, COVERAGE, OFF, ON, aggregation_kinds
 
 REFERENCE_TOOK_MS = {ON: 74.8, OFF: 40.8}
-"""Seed 000, section 2: averages per search on 8 cores."""
+"""Section 2 of PROFILING: averages per search."""
 PROBES = {OFF: "profiler off", ON: "profiler on"}
 
 SHOWN_MS = 0.0005
@@ -137,6 +138,24 @@ def sections(race: Race) -> list[Section]:
     ]
 
 
+def reference(race: Race) -> list[str | Table]:
+    """The phases of a search with 8 cores, and what the profiler cost there."""
+    on, off = paired(race)
+    if not on or not off:
+        return []
+    took = {probe: median(values["took_ms"]) for probe, values in ((ON, on), (OFF, off))}
+    ms = [(f"took, {PROBES[probe]}", took[probe], REFERENCE_TOOK_MS[probe]) for probe in took]
+    found = [p for p in phases(on, off) if p.reference]
+    ms += [(p.name, median(p.ms), float(p.reference[0])) for p in found if p.reference]
+    shares = [
+        (p.name, median(over(p.ms, off["took_ms"] if p.of_took else found[-1].ms)), float(p.reference[1]))
+        for p in found
+        if p.reference
+    ]
+    text = f"{PROFILING.cited} Shares of the first phase and the whole are of wall time, the others of `took`."
+    return [text, beside("reference ms", ms, "ms"), beside("reference shares", shares, form=percent)]
+
+
 def sheets(race: Race) -> list[Table]:
     """The searches as CSV files: one row each, and with the profiler one row per aggregation."""
     probes = {CALLS[ON]: "on", CALLS[OFF]: "off"}
@@ -160,15 +179,12 @@ def sheets(race: Race) -> list[Table]:
 
 
 def _inflation(on: Values, off: Values) -> list[str | Table]:
-    reference = f"{REFERENCE_TOOK_MS[ON]} / {REFERENCE_TOOK_MS[OFF]} = "
-    reference += f"{REFERENCE_TOOK_MS[ON] / REFERENCE_TOOK_MS[OFF]:.2f} ×"
     rows = []
     for key, text in (("took_ms", "took ms"), ("wall_ms", "wall ms"), ("response_bytes", "response bytes")):
         with_it, without, ratio = (median(values) for values in (on[key], off[key], over(on[key], off[key])))
-        row = {"figure": text, "n": ratio.n, ON: with_it, OFF: without, "ratio": ratio}
-        rows.append(row | ({"reference": reference} if key == "took_ms" else {}))
+        rows.append({"figure": text, "n": ratio.n, ON: with_it, OFF: without, "ratio": ratio})
     columns = [Words("figure", "per search"), Column("n", "n"), *(Column(p, PROBES[p]) for p in (ON, OFF))]
-    columns += [times("ratio", "ratio"), Column("reference", "seed")]
+    columns.append(times("ratio", "ratio"))
     text = (
         "The production query (D_td, serial) with `profile: true` and without, averaged over the searches of a "
         "coverage: median over rounds, the ratio formed within each round. Elasticsearch cuts `took` to whole "
@@ -186,8 +202,7 @@ class Phase:
     :param ms: by round.
     :param part_of_rest: whether it is a part of the phase before the ones like it, not of the whole.
     :param of_took: whether it is a part of ``took``.
-    :param reference: of seed 000, table 4.1: ms and share per search. Its shares are of took but the first, which is of
-        wall.
+    :param reference: of PROFILING, table 4.1: ms and share per search. Its shares are of took, the first of wall.
     """
 
     name: str
@@ -233,15 +248,12 @@ def _phases(on: Values, off: Values) -> list[str | Table | Figure]:
             "share": part,
         }
         row |= {"of_took": of_took.value} if phase.of_took else {}
-        row |= dict(zip(("reference_ms", "reference_share"), map(float, phase.reference))) if phase.reference else {}
         rows.append(row)
     columns = [
         Words("phase", "phase, per search"),
         Column("ms", "ms", form=fine),
         share("share", "share"),
         share("of_took", "of took"),
-        Column("reference_ms", "seed ms", form="{:g}".format),
-        Column("reference_share", "seed share", form=lambda part: f"{100 * part:.0f} %"),
     ]
     text = (
         "Each phase's time in the profile tree, as a fraction of the same coverage's `took` with the profiler on, is "
@@ -255,8 +267,7 @@ def _phases(on: Values, off: Values) -> list[str | Table | Figure]:
         "filter and sums come out too high and the percentiles too low; the challenge query-decomp measures without "
         "profiler, by subtraction. `took` ends before the response is written as JSON, so writing it counts with the "
         "network, as does the part of a millisecond that `took` cuts off. Parsing alone takes "
-        f"{fine(median(off['parse_ms']).value)} ms. The seed's first share is of its wall time, its others are of its "
-        "`took`: compare them with that column."
+        f"{fine(median(off['parse_ms']).value)} ms."
     )
     rest = next(i for i, phase in enumerate(found) if phase.part_of_rest) - 1
     parts = [

@@ -11,6 +11,7 @@ from _tools.report import plots, stability
 from _tools.report.answer import Finding, times_as_fast
 from _tools.report.cells import Cells, cells_of
 from _tools.report.race import Race
+from _tools.report.references import PROFILING, beside
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Samples, median, paired_ratio
 from _tools.report.table import Column, Table, Words, share, times
@@ -67,7 +68,7 @@ def sections(race: Race) -> list[Section]:
             Section("From the floor to Elasticsearch", _gap(ways)),
             Section("The steps measured elsewhere", _elsewhere(ways)),
             Section("Elasticsearch at its best", [_best(ways)]),
-            Section("Every way to hand in the rows", _ways(ways)),
+            Section("All configurations", _ways(ways)),
         ]
     answered = cells_of(race, coverage.TYPE)
     if answered.has(*QUESTIONS):
@@ -86,13 +87,13 @@ class Ways(Cells):
 
 @dataclass(frozen=True)
 class Step:
-    """A step from the floor to Elasticsearch as the seed's client uses it.
+    """A step from the lower bound to Elasticsearch as a simple client uses it.
 
     :param name: of the step, in a figure.
     :param source: what it is a difference of, or where it is from.
     :param ms: per 1,000 rows, by round.
     :param part_of: whether it is a part of the step before the ones like it.
-    :param reference: ms in seed 000, section 3, on 8 cores; only floor and whole were measured there.
+    :param reference: ms in PROFILING, section 3; empty where it has none.
     :param drawn: whether the figure has it; of a step and its parts it has either.
     """
 
@@ -100,7 +101,7 @@ class Step:
     source: str
     ms: Samples
     part_of: bool = False
-    reference: str = "–"
+    reference: str = ""
     drawn: bool = True
 
 
@@ -123,20 +124,29 @@ def steps(ways: Ways) -> list[Step]:
     ]
 
 
+def reference(race: Race) -> list[str | Table]:
+    """The steps as they were measured or estimated elsewhere."""
+    ways = Ways(race.of(INGESTED))
+    if not ways.has(*INGESTS):
+        return []
+    rows = [(step.name, median(step.ms), step.reference) for step in steps(ways) if step.reference]
+    text = f"{PROFILING.cited} It measured the first and the last and estimated the rest, so a part stays unexplained."
+    return [text, beside("reference", rows, "ms per 1,000 rows")]
+
+
 def _gap(ways: Ways) -> list[str | Table | Figure]:
     found = steps(ways)
     whole, floor = found[-1].ms, found[0].ms
     rows = []
     for step in found:
         text = f"{'… of it ' * step.part_of}{' '.join(filter(None, (step.name, step.source)))}"
-        row = {"step": text, "ms": median(step.ms), "reference": step.reference}
+        row = {"step": text, "ms": median(step.ms)}
         rows.append(row | ({} if step in (found[0], found[-1]) else {"share": median(step.ms / (whole - floor))}))
     gap, ratio = median(whole - floor), paired_ratio(floor, whole)
     columns = [Words("step", "step"), Column("ms", "ms"), share("share", "share of the gap")]
-    columns += [Column("reference", "seed ms")]
     before = (
         f"1,000 rows take Elasticsearch {number(gap.value)} ms {interval(gap)} more than the sketch server, "
-        f"{number(ratio.value)} times as long {interval(ratio)}, from clients that write JSON as the seed's do, on "
+        f"{number(ratio.value)} times as long {interval(ratio)}, from clients that write JSON by Python's json, on "
         "connections kept open. ms per 1,000 rows, which is s per million, from encoding to decoding the response; "
         f"{gap.n} rounds, each difference formed within its round."
     )
@@ -144,8 +154,7 @@ def _gap(ways: Ways) -> list[str | Table | Figure]:
         "Floor, wire format, response and per-document work add up to the whole in each round, but their medians "
         "only nearly. Indexing and `took` are what Elasticsearch itself reports; the unexplained rest holds its HTTP "
         "side and Rally's client, less the sketch server's own work. Refreshes and merges that run beside the requests "
-        "are in it only as far as they slow them down. The seed measured floor and whole and estimated the rest, so a "
-        "part of its gap stays unexplained."
+        "are in it only as far as they slow them down."
     )
     shown = [step for step in found[:-1] if step.drawn]
     parts = [plots.Part(step.name, median(step.ms), median(step.ms / whole).value) for step in shown]
@@ -211,9 +220,9 @@ def _ways(ways: Ways) -> list[str | Table]:
         row: dict[str, Any] = {key: median(ways.per_thousand(name, key)).value for key in own}
         row |= {key: median(ways.per_thousand(name, key)).value / 1000 for key in ("bytes_out", "bytes_in")}
         parts.append(row | {"way": name})
-    columns = [Words("way", "way"), Words("what", "what it is"), Column("n", "n"), Column("rate", "rows/s")]
+    columns = [Words("way", "configuration"), Words("what", "what it is"), Column("n", "n"), Column("rate", "rows/s")]
     columns += [Column("wall_ms", "wall", "ms")]
-    of_costs = [Words("way", "way"), *(Column(key, text) for key, text in costs.items())]
+    of_costs = [Words("way", "configuration"), *(Column(key, text) for key, text in costs.items())]
     of_costs += [Column("bytes_out", "bytes out"), Column("bytes_in", "bytes in")]
     return [
         "Medians over rounds, times per 1,000 rows, bytes per row. Wall is encoding, sending with waiting, and "
@@ -237,7 +246,12 @@ def _questions(cells: Cells) -> list[str | Table]:
         }
         for name, values in walls.items()
     ]
-    columns = [Words("way", "way"), Words("what", "what it is"), Column("n", "n"), Column("wall_ms", "wall", "ms")]
+    columns = [
+        Words("way", "configuration"),
+        Words("what", "what it is"),
+        Column("n", "n"),
+        Column("wall_ms", "wall", "ms"),
+    ]
     columns += [times("speedup", "times as fast"), Column("error", "greatest error", form=lambda e: f"{100 * e:.2g} %")]
     text = (
         f"Count, sum and percentiles of every node in one epoch; times as fast as {BASE}, within each round. The "

@@ -28,7 +28,7 @@ def row(race, title, name):
 
 
 def holds(race, claim):
-    return row(race, "articles", claim)["holds"]
+    return row(race, "published", claim)["holds"]
 
 
 @pytest.mark.parametrize(

@@ -92,12 +92,14 @@ def test_a_target_without_the_setting_has_no_sweep():
     assert [row["readers"] for row in found.values()] == ["no"] * (len(SHARES) - 1)
 
 
-def test_before_and_after_stand_beside_the_seed():
+def test_before_and_after_stand_apart_from_what_was_published():
     old, new = race("old", settings=("as is",), own=2.0, version="8.16.0"), race("new", seed=1)
-    (own,) = esql.compared(compare.comparison({"old": [old], "new": [new]}, None))
+    own, published = esql.compared(compare.comparison({"old": [old], "new": [new]}, None))
     found = rows_of(own)
-    assert (found["20.0 %"]["readers"], found["20.0 %"]["reference"]) == ("no → yes", "766 → 104")
-    assert (found["10.0 %"]["readers"], found["10.0 %"]["reference"]) == ("no → no", "397 → 55")
+    assert (found["20.0 %"]["readers"], found["10.0 %"]["readers"]) == ("no → yes", "no → no")
+    beside = rows_of(published)["20.0 %"]
+    assert (beside["before"], beside["after"]) == (766, 104)
+    assert beside["here 0"].value > beside["here 1"].value > 0
     assert found["100.0 %"]["readers"] == "yes → yes"
     assert found["20.0 %"]["ratio"].value == pytest.approx(cost(200, True) / cost(200, False), rel=0.05)
     assert "cut-off of 10 %; shipped was one of 20.0 %" in own.text
@@ -105,7 +107,7 @@ def test_before_and_after_stand_beside_the_seed():
 
 def test_races_of_one_tag_are_replicates_of_one_side():
     sides = {"old": [race("a", own=1.0, seed=1), race("b", own=1.0, seed=2)], "new": [race("c", seed=3)]}
-    (own,) = esql.compared(compare.comparison(sides, None))
+    own, _ = esql.compared(compare.comparison(sides, None))
     ratio = rows_of(own)["20.0 %"]["ratio"]
     assert ratio.n == 3
     assert rows_of(own)["20.0 %"]["first"].n == 2  # races, not the rounds of both

@@ -144,12 +144,14 @@ def test_parts_add_up_to_client_time():
     assert np.allclose(found["indexing"], 12 / 0.08)
 
 
-def test_shares_stand_beside_the_seed():
+def test_shares_stand_apart_from_those_of_the_reference():
     shares = rows(ingest.sections(race()), "shares")
     assert (shares["1"]["wall_s"], shares["1"]["whole"]) == pytest.approx((20, 500))
     assert [shares[epoch]["client"] for epoch in ("1", "2")] == ["300 (60.0 %)", "250 (50.0 %)"]
-    seed = shares["seed"]
-    assert [seed[part] for part in ("client", "indexing", "other")] == ["37 (47 %)", "34 (42 %)", "6 (11 %)"]
+    _, beside, _, counted = ingest.reference(race())
+    assert [row["reference"] for row in beside.rows] == [0.47, 0.42, 0.11]
+    assert [row["here"].value for row in beside.rows] == pytest.approx([0.55, 0.3, 0.15])
+    assert counted.rows[0]["here"] == pytest.approx(250_000) and counted.rows[0]["reference"] == pytest.approx(76_867.2)
 
 
 def test_a_coarse_clock_is_told():

@@ -198,8 +198,8 @@ def test_advice_when_nothing_is_good_enough_or_faster():
 @pytest.mark.parametrize(
     "permille, recommended",
     [
-        (100, "hdr-1: 4.00 × [4.00, 4.00] as fast at an error of 5 %; price: no negative values"),
-        (10, "hdr-3: 2.00 × [2.00, 2.00] as fast at an error of 0.04 %; price: no negative values"),
+        (100, "hdr-1: 4.00 × [4.00, 4.00] as fast at an error of 5 %; trade-off: no negative values"),
+        (10, "hdr-3: 2.00 × [2.00, 2.00] as fast at an error of 0.04 %; trade-off: no negative values"),
         (0, "nothing: no configuration keeps the error within 0.0 %"),
     ],
 )

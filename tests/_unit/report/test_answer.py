@@ -9,8 +9,7 @@ import jsonschema
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from races import COSTS
-from races import made as plain
+from races import made
 
 from _tools.race.variables import CONDITIONS, Exit
 from _tools.report import compare, gate, write
@@ -36,16 +35,6 @@ answers = st.builds(
 
 
 FULL = Answer("x", True, ["p"] * 9, [Finding("f", "f")] * 9, [RaceWarning("k", "s", "o")] * 9, "summary")
-
-
-def made(race_id, costs=COSTS, **options):
-    """A race of query-decomp with all that its report reads."""
-    race = plain(race_id, costs=costs, **options)
-    for sample in race.of("coverage"):
-        variant, transport = sample.cell.rsplit("-", 1)
-        sample.meta.update(variant=variant, transport=transport, parallelism=1.0)
-        sample.meta.update(max_percentile_error=0.05, searches=30)
-    return race
 
 
 @given(answers)

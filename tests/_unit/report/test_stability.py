@@ -38,7 +38,7 @@ def test_a_quiet_race_has_no_warnings():
             {"wall_ms": lambda m: m["wall_ms"] * (1.2 if m["round"] % 2 else 1)},
             "noisy: in ",
         ),
-        ({"wall_ms": lambda m: m["wall_ms"] * (1 + 0.004 * m["round"])}, "drift: the cells together change by +"),
+        ({"wall_ms": lambda m: m["wall_ms"] * (1 + 0.004 * m["round"])}, "drift: configurations together change by +"),
         ({"wall_ms": lambda m: m["wall_ms"] * (1.5 if m["round"] == 3 else 1)}, "severe outliers (A-serial 1, "),
         ({"client_ms": lambda m: 0.3 * m["wall_ms"]}, "the client used 30.0 % of A-serial's wall time"),
     ],
@@ -87,7 +87,7 @@ def test_more_rounds_are_the_advice_against_noise_but_not_against_a_drift():
     assert "race longer: rounds:" in noisy and "(the rounds' CV is 1" in noisy and "- no drift: " in noisy
     drifting = spoiled(wall_ms=lambda m: m["wall_ms"] * 0.9 ** m["round"])
     assert "noisy:" in drifting and "rounds:" not in drifting
-    assert "the cells together change by −8" in drifting
+    assert "configurations together change by −8" in drifting
 
 
 def test_the_advice_names_the_parameter_of_the_challenge():
