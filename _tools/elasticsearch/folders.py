@@ -69,7 +69,7 @@ def own(path: Path, run_as: dict[str, Any], given: bool = False) -> Iterator[int
     with _opened(path) as folder:
         if run_as:
             if os.fstat(folder).st_uid not in (os.geteuid(), *([run_as["user"]] if given else [])):
-                raise NodeError(f"[{path}] belongs to somebody else; remove it")
+                raise NodeError(f"[{path}] belongs to somebody else; remove it, or set WORK to another folder")
             os.fchown(folder, os.geteuid(), os.getegid())
             os.fchmod(folder, 0o755)
         yield folder

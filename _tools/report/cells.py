@@ -116,7 +116,7 @@ def check_comparable(races: list[Race], least: int) -> None:
             raise ReportError(f"race [{race.id}] has no rounds of a plan task, so there is nothing to compare")
     cells = common_cells(races)
     if not cells:
-        raise ReportError("the races have no configuration in common")
+        raise ReportError("the races have no configuration in common; race both with the same lists of them in PARAMS")
     for race in races:
         if not compared_in(race).has(*cells):
             raise ReportError(f"race [{race.id}] has no round in which all configurations succeeded")

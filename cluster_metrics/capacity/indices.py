@@ -139,7 +139,7 @@ class CheckGrid(Guard):
         if most >= len(nodes):
             raise exceptions.RallyAssertionError(
                 f"track parameter [capacity_replicas] asks for {most} replicas, which takes {most + 1} data nodes; the "
-                f"target has {len(nodes)}"
+                f"target has {len(nodes)}: race without HOSTS, or with capacity_replicas of {len(nodes) - 1} at most"
             )
         await check_disks(es)
         return {"weight": 1, "unit": "ops"}

@@ -120,7 +120,10 @@ class IngestEpoch(Guard):
             except elasticsearch.NotFoundError:
                 noted = [{}]
             if not noted[0].get("found"):
-                raise exceptions.RallyAssertionError("the account of this load is missing; run the task ingest-begin")
+                raise exceptions.RallyAssertionError(
+                    "what the target had counted before this load is not recorded, since the task ingest-begin did not "
+                    "run; race without --include-tasks and --exclude-tasks, or add it"
+                )
             tallies = [note["_source"] for note in noted[1:] if note.get("found")]  # of clients that had rows
             total = BulkCounts()
             for tally in tallies:

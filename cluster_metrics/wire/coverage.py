@@ -85,7 +85,8 @@ class Asked:
         problems = [p for search in self.searches for p in (*response_problems(search), response_problem(search)) if p]
         answers = {} if problems else self.answers()
         if not problems and (missing := set(self.coverage.expected) - set(answers)):
-            problems.append(f"no answer for {len(missing)} of {len(self.coverage.expected)} nodes")
+            named = ", ".join(sorted(missing)[:3]) + (", …" if len(missing) > 3 else "")
+            problems.append(f"no answer for {len(missing)} of {len(self.coverage.expected)} nodes: {named}")
         return problems
 
     def answers(self) -> dict[str, dict]:
