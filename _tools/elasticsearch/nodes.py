@@ -257,7 +257,8 @@ class Launcher:
         options = config / "jvm.options"
         text = options.read_text().replace("=logs/", f"={node}/logs/").replace("=data", f"={node}/logs")
         options.write_text(text)
-        settings = settings | {"path.data": data, "path.logs": node / "logs"}
+        # a text with commas would be several folders, a list is deprecated
+        settings = settings | {"path.data": [data] if "," in str(data) else data, "path.logs": node / "logs"}
         # JSON is YAML, whatever characters a path has
         lines = (f"{key}: {json.dumps(value, default=str)}\n" for key, value in settings.items())
         security.write_private(config / "elasticsearch.yml", "".join(lines).encode())
@@ -269,6 +270,7 @@ class Launcher:
         env = {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(node),
+            "LC_ALL": "C.UTF-8",  # of the names of files
             "ES_JAVA_HOME": str(self.java_home),
             "ES_PATH_CONF": str(node / "config"),
             "ES_TMPDIR": str(node / "tmp"),
