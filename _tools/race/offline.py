@@ -6,7 +6,6 @@ import sys
 import sysconfig
 import tarfile
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -60,34 +59,32 @@ def prepare(launcher: Launcher, version: str, heap: str, store: Store | StoreOf 
 def make_home(launcher: Launcher, version: str, heap: str, store: Store | StoreOf | None) -> Path:
     """Makes the home, named ``offline``, in the launcher's folder.
 
-    Of one that is there corpora, races and logs are kept, which belong to Rally's user; all else is made anew.
+    Of one that is there corpora and races are kept, which belong to Rally's user; all else is made anew.
 
     :param heap: of the node, as Java's ``-Xmx`` takes it.
     :param store: the metrics store; without one Rally keeps no samples.
     """
     home, run_as = launcher.root / "offline", launcher.run_as
-    rally_home = home / ".rally"
-    benchmarks = rally_home / "benchmarks"
-    kept: dict[Path, list[str]] = {home: [], rally_home: ["logs", "tmp"], benchmarks: ["data", "races"]}
-    for folder, leaves in kept.items():
-        with folders.own(folder, run_as, given=True) as own:
-            for name in leaves:
-                folders.leaf(own, folder / name, run_as)
-    team, logging, distributions = rally_home / "team", rally_home / "logging.json", benchmarks / "distributions"
-    for stale in (team, logging, distributions):
+    benchmarks, rally_home = home / "benchmarks", home / ".rally"
+    with folders.own(home, run_as, given=True), folders.own(benchmarks, run_as) as own:
+        for kept in ("data", "races"):
+            folders.leaf(own, benchmarks / kept, run_as)
+    distributions = benchmarks / "distributions"
+    for stale in (rally_home, distributions):
         folders.remove(stale)
     installed = install(version, launcher.root, launcher.downloads)
-    _write_team(team, installed / "config", heap)
     distributions.mkdir()
     archived = distributions / DISTRIBUTION.format(version=version)
     with tarfile.open(archived, "w:gz", compresslevel=1) as archive:
         archive.add(installed, arcname=installed.name)
-    logging.write_bytes(resources.files("esrally").joinpath("resources/logging.json").read_bytes())  # or Rally would
-    for made in (team, logging, distributions):
-        folders.open_to_all(made)
+    folders.open_to_all(distributions)
+    rally_home.mkdir(mode=0o700)  # Rally removes and makes folders in it
+    _write_team(rally_home / "team", installed / "config", heap)
+    (rally_home / "tmp").mkdir()
+    (rally_home / "benchmarks").symlink_to("../benchmarks")
     mechanic = {"distribution.version": version, "team.path": "${CONFIG_DIR}/team"}
     rally.write_configuration(store, rally_home / "rally.ini", mechanic)
-    folders.give(rally_home / "rally.ini", run_as)
+    folders.give(rally_home, run_as)
     return home
 
 

@@ -106,7 +106,7 @@ def test_what_stands_in_the_place_of_what_is_made_anew_is_removed(launcher, deco
     assert (node / "stdout.log").owner() == "root"
 
 
-@pytest.mark.parametrize("path, prepare", [("some-1/data", prepare_node), ("offline/.rally", prepare_offline)])
+@pytest.mark.parametrize("path, prepare", [("some-1/data", prepare_node), ("offline/benchmarks", prepare_offline)])
 @pytest.mark.parametrize("kind", ["link", "file", "dangling"])
 def test_a_link_or_a_file_in_the_place_of_what_is_kept_is_refused(launcher, decoy, path, prepare, kind):
     prepare(launcher)
