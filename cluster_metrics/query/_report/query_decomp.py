@@ -320,7 +320,8 @@ def _agreement(race: Race, cells: Cells) -> list[Section]:
         f"when all of it lies within {percent(EQUIVALENT)}, different when it does not hold 1, else not shown. Rally "
         "idles about six seconds before each headline cell, the plan about a second after each round."
     )
-    figures = [_over_time(race, transport) for transport in TRANSPORTS]
+    raced = {s.meta["transport"] for s in coverages(race)}
+    figures = [_over_time(race, transport) for transport in TRANSPORTS if transport in raced]
     return [Section("Headline cells against the plan", [text, Table("agreement", columns, rows), *figures])]
 
 
