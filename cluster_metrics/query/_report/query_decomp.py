@@ -181,9 +181,13 @@ def reference(race: Race) -> list[str | Table]:
 
 
 def headline(race: Race, cell: str, key: str) -> Estimate | None:
-    """The median over all samples of a headline cell; None when the race has none."""
-    values = [float(s.meta[key]) for s in race.of(HEADLINE) if s.cell == cell]
-    return median(np.array(values)) if values else None
+    """The median over passes of a headline cell's median in each, as samples of one pass share what disturbs it; None
+    when the race has none."""
+    passes: dict[int, list[float]] = {}
+    for sample in race.of(HEADLINE):
+        if sample.cell == cell:
+            passes.setdefault(sample.meta["pass"], []).append(float(sample.meta[key]))
+    return median(np.array([np.median(of) for of in passes.values()])) if passes else None
 
 
 def _variants(race: Race, cells: Cells) -> list[Section]:
@@ -208,7 +212,7 @@ def _variants(race: Race, cells: Cells) -> list[Section]:
         Column("n", "n"),
         Column("took_ms", "took", "ms"),
         share("cv", "CV"),
-        Column("headline", "headline cells (n)"),
+        Column("headline", "headline cells (passes)"),
     ]
     text = (
         "Time that Elasticsearch reports (`took`) per coverage, summed over its serial searches: median over the "
@@ -290,13 +294,17 @@ def _changes(cells: Cells) -> list[Section]:
     for text, cell, _ in CHANGES:
         if cells.has(WHOLE, cell):
             speedup = cells.ratio("wall_ms", cell, WHOLE)
-            wall = cells.one("wall_ms", cell).value
+            wall = cells.of(lambda own, whole: own, "wall_ms", cell, WHOLE).value
             rows.append({"configuration": f"{text} ({cell})", "wall_ms": wall, "n": speedup.n, "speedup": speedup})
     if len(rows) < 2:
         return []
     columns = [Words("configuration", "configuration"), Column("wall_ms", "wall", "ms"), Column("n", "n")]
     columns.append(times("speedup", "speed-up"))
-    return [Section("What each change buys", [Table("changes", columns, rows)])]
+    text = (
+        "Speed-ups are medians over rounds of the ratio within each round, the times beside them medians over the same "
+        "rounds: a ratio of medians need not be their quotient."
+    )
+    return [Section("What each change buys", [text, Table("changes", columns, rows)])]
 
 
 def _agreement(race: Race, cells: Cells) -> list[Section]:

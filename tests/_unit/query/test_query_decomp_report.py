@@ -8,7 +8,7 @@ from _tools.report.race import Race, Sample
 from _tools.report.stats import median, widening
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import number, percent
-from cluster_metrics.query._report.query_decomp import sections
+from cluster_metrics.query._report.query_decomp import headline, sections
 
 samples = st.lists(st.floats(0.1, 1e6), min_size=15, max_size=40).map(np.array)
 
@@ -93,6 +93,22 @@ def test_attribution_adds_up_and_shows_the_rest():
     (text,) = [s.text for s in sections(race(COSTS)) if s.title == "By subtraction, as the seed did"]
     assert "the seed left −3.7 % unexplained (−44.0 ms)" in text
     assert list(found) == [*expected, "whole: production (D_td)"]
+
+
+def test_passes_of_a_headline_cell_are_its_samples_not_the_coverages_in_them():
+    """Five coverages in each of three passes: one pass, slowed down as a whole, is one sample of three."""
+    walls = {1: 100.0, 2: 101.0, 3: 150.0}
+    made = [Sample("query-cell", n, "D_td-serial", ms, {"pass": n, "wall_ms": ms}) for n, ms in walls.items()]
+    found = headline(Race({"challenge": "query-decomp"}, 5 * made, {}), "D_td-serial", "wall_ms")
+    assert (found.n, found.value, found.known) == (3, 101.0, False)
+
+
+def test_times_beside_a_speed_up_are_of_the_rounds_it_is_made_of():
+    made = race(COSTS | {"D_td-msearch": 250.0}, drift=0.2)
+    kept = [s for s in made.samples if s.cell != "D_td-serial" or s.meta["round"] < 3]
+    row = rows(sections(Race(made.document, kept, {})), "changes")["by msearch (D_td-msearch)"]
+    assert (row["n"], row["wall_ms"]) == (3, 300.0)
+    assert row["speedup"].value == pytest.approx(4)
 
 
 def test_a_drift_that_all_cells_share_changes_no_share():
