@@ -26,6 +26,10 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
 
 
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
 def printable(value: Any) -> Any:
     """What a store holds with all its texts escaped: none of them forges a line of a report."""
     if isinstance(value, dict):
@@ -55,7 +59,7 @@ def odd_figure(sample: Sample, meta: Document, lacking: Collection[str]) -> str:
         if key.name in UNITS:
             sound = isinstance(value, int)
         else:
-            sound = is_number(value) or not key.unit and isinstance(value, (str, bool))
+            sound = is_number(value) or not key.unit and (isinstance(value, (str, bool)) or _is_names(value))
         if not sound:
             return key.name
     return ""

@@ -12,9 +12,9 @@ from ..wire.requests import get
 
 SETTING = "index.queries.cache.enabled"
 QUERY_CACHE = (
-    Key("query_cache_on", "", "indices asked that were created with the node query cache on, a list"),
-    Key("query_cache_hits", "lookups", "lookups in the query cache that found a filter, all indices asked"),
-    Key("query_cache_misses", "lookups", "lookups in the query cache that found none"),
+    Key("query_cache_on", "", "indices asked that were created with the node query cache on, a list", True),
+    Key("query_cache_hits", "lookups", "lookups in the query cache that found a filter, all indices asked", True),
+    Key("query_cache_misses", "lookups", "lookups in the query cache that found none", True),
 )
 
 

@@ -282,5 +282,5 @@ def test_a_spike_that_is_missed_is_a_target_that_is_missed():
 def test_the_answer_to_an_ingest_is_its_rate_and_where_the_time_goes():
     lines = dict(answer_of(race()).lines())
     assert lines["steady rate"] == "4,000 documents/s [4,000, 4,000]"
-    assert lines["client time"].startswith("client and network 55.0 % [50.0 %, 60.0 %]; indexing 30.0 %")
+    assert lines["client time"].startswith("client and network 55.0 % (n = 2); indexing 30.0 %")
     assert lines["documents"].startswith("160,000 sent, 160,000 acknowledged, 160,000 found")

@@ -32,6 +32,7 @@ def stored(monkeypatch, tmp_path):
     store = Store(*races, named("unfinished", unfinished, documents), named("nothing", unfinished, []))
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("VERBOSE", "1")
     monkeypatch.setattr(write, "connect", lambda ini: store)
     monkeypatch.setattr(clusters, "metrics_store", lambda launcher: contextlib.nullcontext())
     monkeypatch.setattr(rally, "write_configuration", lambda store: None)
@@ -58,7 +59,7 @@ def stored(monkeypatch, tmp_path):
             "compare",
             {"RACES": "whole failed"},
             Exit.INCOMPLETE,
-            "\n# INCOMPLETE: Comparison of whole, failed\n\n- race failed: Of index-append 1 failed.\n",
+            "\n# INCOMPLETE: Comparison of whole, failed\n\n- **race failed: Of index-append 1 failed.**\n",
         ),
         (
             "noise",

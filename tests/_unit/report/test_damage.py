@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stores import RECORDED, Store, documents_of, recorded
 
+from _tools.race.variables import Exit
 from _tools.report import write
 from _tools.report.race import ReportError
 
@@ -80,15 +81,15 @@ def reported(race, documents, folder):
     """The report of a race, which names its problems first; None where one line refuses it."""
     with mock.patch.object(write, "connect", lambda ini: Store((race, documents))):
         try:
-            problems = write.write_report(Path("rally.ini"), "last", folder)
+            code = write.write_report(Path("rally.ini"), "last", folder)
         except ReportError as e:
             assert str(e).isprintable() and len(str(e)) < 1000
             return None
     [report] = folder.glob("*/report.json")
-    text = report.with_name("report.md").read_text()
+    text, problems = report.with_name("report.md").read_text(), json.loads(report.read_text())["problems"]
+    assert code == (Exit.INCOMPLETE if problems else Exit.DONE)
     assert text.startswith("# INCOMPLETE: ") == bool(problems)
     assert all(f"- **{problem}**" in text for problem in problems)
-    assert json.loads(report.read_text())["problems"] == problems
     return problems
 
 

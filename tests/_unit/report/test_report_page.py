@@ -295,7 +295,7 @@ def test_what_is_the_same_in_all_rows_is_told_once():
 
 def test_figures_stand_before_the_table_with_a_caption_each():
     root = parsed(whole_page())
-    assert len(list(root.iter(f"{XHTML}figure"))) == 7
+    assert len(list(root.iter(f"{XHTML}figure"))) == 6
     for section in root.iter(f"{XHTML}section"):
         kinds = [e.tag for e in section if e.tag == f"{XHTML}figure" or e.find(f"{XHTML}table") is not None]
         assert kinds == sorted(kinds, key=lambda tag: tag != f"{XHTML}figure")
@@ -315,7 +315,6 @@ def test_tables_scroll_within_their_own_box_that_the_keyboard_reaches():
 def test_sections_of_a_race_have_their_figures():
     figures = {s.title: len(s.figures) for s in decomp.sections(race()) if s.figures}
     assert figures == {
-        "Where the production query's time goes": 1,
         "Serial against msearch": 1,
         "Headline cells against the plan": 2,
     }
