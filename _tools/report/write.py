@@ -7,7 +7,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +186,8 @@ def write_pages(out: Path, pages: Pages, answer: Answer, outcome: gate.Outcome, 
     text = page_of(pages.title, pages.sections, problems)
     (out / "report.md").write_text(text)
     (out / "report.html").write_text(page.html(pages.title, problems, pages.sections, pages.source, pages.files))
-    (out / "report.json").write_text(json.dumps(pages.record, indent=1) + "\n")
+    with open(out / "report.json", "w") as f:
+        json.dump(pages.record, f, indent=1)  # as a stream: of a million samples the text takes a gigabyte
     (out / "verdict.json").write_text(json.dumps(outcome.record(), indent=1) + "\n")
     for table in pages.sheets:
         table.write_csv(out)
@@ -312,4 +313,5 @@ def record_of(race: Race, sections: Sequence[Section]) -> dict[str, Any]:
     the tables of its report."""
     document = {k: race.document[k] for k in PUBLIC if k in race.document}
     head = {"problems": race.problems}
-    return head | asdict(race) | {"document": document, "sections": [section.record() for section in sections]}
+    whole = head | vars(race) | {key: [vars(one) for one in getattr(race, key)] for key in ("samples", "schedule")}
+    return whole | {"document": document, "sections": [section.record() for section in sections]}
