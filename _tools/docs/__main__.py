@@ -1,7 +1,6 @@
 """What stands behind ``make docs``."""
 
-from .generated import ROOT, pages
+from .generated import write_pages
 
-for name, text in pages().items():
-    (ROOT / name).write_text(text)
+for name in write_pages():
     print(f"written to {name}")

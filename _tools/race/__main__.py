@@ -1,4 +1,4 @@
-"""What stands behind ``make``: race, noise, report, races, compare, plan, offline, up and down.
+"""What stands behind ``make``: race, noise, report, results, races, compare, plan, offline, up and down.
 
 Their variables come through the environment; their exit codes are those of :class:`.variables.Exit`.
 """
@@ -14,6 +14,8 @@ from cluster_metrics.capacity._report.plan import Goal
 from cluster_metrics.capacity._report.plan import plan as plan_of
 from cluster_metrics.core.challenge import challenges
 
+from ..docs.generated import write_pages
+from ..docs.results import keep
 from ..elasticsearch.install import InstallError
 from ..elasticsearch.nodes import Launcher, NodeError
 from ..report.noise import LEAST_RACES
@@ -188,6 +190,18 @@ def report() -> int:
     return with_store(lambda ini: write_report(ini, race_id, REPORTS, verbose, conditions))
 
 
+def results() -> int:
+    """Races CHALLENGE, or takes the report of RACE, and keeps it in docs/results with what other pages quote of it."""
+    race_id = variable("RACE")
+    if not race_id:
+        race_id = variable("RACE_ID", str(uuid.uuid4()))
+        if code := races_of([race_id]):
+            return code
+    for path in (*keep(REPORTS, race_id), *write_pages()):
+        print(f"written to {path}", flush=True)
+    return Exit.DONE
+
+
 def races() -> int:
     """Has Rally list the races in the metrics store, those with TAGS only."""
     tags = [f"--user-tags={variable('TAGS')}"] if variable("TAGS") else []
@@ -237,7 +251,9 @@ def main() -> int:
     try:
         if (target := sys.argv[1]) != down.__name__:  # which stops what runs, whatever is set
             check_variables()
-        return {f.__name__: f for f in (race, report, races, compare, plan, noise, offline, up, down)}[target]()
+        return {f.__name__: f for f in (race, report, results, races, compare, plan, noise, offline, up, down)}[
+            target
+        ]()
     except (RaceError, NodeError, InstallError, ReportError) as e:
         print(f"[ERROR] {e}", file=sys.stderr)
         return Exit.INCOMPLETE if isinstance(e, IncompleteError) else Exit.REFUSED

@@ -106,7 +106,7 @@ class Answer:
             found += [(f.name, f.text) if isinstance(f, Finding) else (name, f) for f in shown]
         return found
 
-    def terminal(self, report: Path, colour: bool) -> str:
+    def terminal(self, report: Path | None = None, colour: bool = False) -> str:
         """The answer as the terminal shows it."""
         lines = self.lines(report)
         width = max(len(name) for name, _ in lines)
@@ -134,6 +134,7 @@ class Answer:
                 for f in self.findings
             ],
             "warnings": [_plain(asdict(warning)) for warning in self.warnings],
+            "lines": self.terminal().splitlines(),
         }
 
 
