@@ -288,12 +288,15 @@ def run(command: list[str], wait: Callable[[subprocess.Popen], int] = subprocess
 
 
 def _copy_without_repeats(lines: Iterable[str]) -> None:
-    """Rally repeats its line of progress every second; in a pipe one of a kind will do."""
-    last = None
+    """Rally repeats its line of progress every second; in a pipe one of a kind will do. A last one that was not ended
+    is, so that what follows stands on a line of its own."""
+    last = "\n"
     for line in lines:
         if line != last:
             print(line, end="", flush=True)
         last = line
+    if not last.endswith("\n"):
+        print(flush=True)
 
 
 def end_processes(ours_by_mark: Callable[[str], bool]) -> None:

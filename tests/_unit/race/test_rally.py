@@ -99,3 +99,8 @@ def test_rally_leaves_nothing_in_the_folder_for_temporary_files(monkeypatch, tmp
     code = "import tempfile; f = tempfile.NamedTemporaryFile(delete=False); print(f.name); "
     assert rally.run([sys.executable, "-c", code + f"assert f.name.startswith({str(tmp_path)!r})"]) == 0
     assert not any(tmp_path.iterdir())
+
+
+def test_a_line_of_progress_that_was_cut_off_is_ended(capsys):
+    rally._copy_without_repeats(["Running x\n", "Running x\n", "Running y [ 50% done]"])
+    assert capsys.readouterr().out == "Running x\nRunning y [ 50% done]\n"
