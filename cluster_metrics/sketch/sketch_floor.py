@@ -179,7 +179,7 @@ class FloorIngestParams(RoundParams):
             "slices": [Slice(epoch, first, count) for epoch in range(1, self._prepared.corpus.epochs + 1)],
             "fresh": number in (1 - self.operation["warmup-iterations"], 1),
             "last": number == rounds,
-            "mappings": index_body(self.track, NAME)["mappings"],
+            "index": index_body(self.track, NAME),
             "prepared": self._prepared,
         }
 
@@ -211,13 +211,14 @@ class FloorIngestRunner(Guard):
 
     async def _create(self, es: Any, server: SketchServer, params: dict[str, Any]) -> None:
         values = params["parameters"]
-        common = {f"index.{key}": values[key] for key in ("number_of_replicas", "number_of_shards")}
+        body = params["index"]
+        common = body["settings"] | {f"index.{key}": values[key] for key in ("number_of_replicas", "number_of_shards")}
         nodes = json.dumps({"nodes": params["prepared"].corpus.node_names()}).encode()
         for name, ingest in INGESTS.items():
             if ingest.elasticsearch:
                 with aside(es):
-                    body = {"settings": common | ingest.settings, "mappings": params["mappings"]}
-                    await create_own_index(es, index_of(name), body, values["delete_foreign_index"])
+                    own = body | {"settings": common | ingest.settings}
+                    await create_own_index(es, index_of(name), own, values["delete_foreign_index"])
             else:
                 await server.send("PUT", f"/{name}", nodes)
 

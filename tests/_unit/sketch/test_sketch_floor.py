@@ -40,7 +40,7 @@ CORPUS = Metrics(nodes=2, tasks=3, rows_per_epoch=25, epochs=2)
 @pytest.fixture(scope="module")
 def track(tmp_path_factory):
     root = tmp_path_factory.mktemp("corpus")
-    return track_of(CORPUS, root=root, encodings=["json"], indices={NAME: {"mappings": {}}})
+    return track_of(CORPUS, root=root, encodings=["json"], indices={NAME: {"settings": {}, "mappings": {}}})
 
 
 def rounds_of(track, rounds, warmup=2):
@@ -188,7 +188,11 @@ def test_a_question_without_an_answer_is_lost_alone(track, failure):
 @pytest.mark.parametrize("failure", [TIMEOUT, Refused(403, "security_exception", "granted by the privileges [index]")])
 def test_rows_that_were_not_handed_in_end_the_race(track, failure):
     (params,) = rounds_of(track, 1, warmup=0)
-    params = params | {"mappings": {"_meta": {"created_by": MARK}}, "ways": ["elasticsearch-full"], "track": track}
+    params = params | {
+        "index": {"settings": {}, "mappings": {"_meta": {"created_by": MARK}}},
+        "ways": ["elasticsearch-full"],
+        "track": track,
+    }
     missing = Refused(404, "index_not_found_exception", "no such index")
     stats = {"_all": {"primaries": {key: Counter() for key in ("indexing", "refresh", "merges", "flush")}}}
     made = {f"GET /{index_of(name)}/_mapping": missing for name, way in INGESTS.items() if way.elasticsearch}
