@@ -51,7 +51,7 @@ def test_a_body_that_is_framed_wrongly_is_refused_and_explained(
             await send_bulk(es, index, GOOD, 1, smile.CONTENT_TYPE)  # the client has to know SMILE
         return await send_bulk(es, index, body, 1, content_type or smile.CONTENT_TYPE)
 
-    with pytest.raises(exceptions.RallyAssertionError, match=f"was refused: {answer}.*\\(.*{meaning}"):
+    with pytest.raises(exceptions.RallyAssertionError, match=f"was refused: HTTP {answer}.*\\(.*{meaning}"):
         with_client(sent)
 
 
