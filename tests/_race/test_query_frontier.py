@@ -14,7 +14,8 @@ def test_every_configuration_is_measured_and_its_indices_are_gone(indexed, recor
     assert race.returncode == 0, race.stdout[-5000:]
     assert "INCOMPLETE" not in race.stdout
     recorded("frontier")
-    assert "Within an error of 1.0 %" in race.stdout or "No configuration keeps" in race.stdout
+    advised = "2 rounds are too few to advise a way", "No configuration keeps"
+    assert any(text in race.stdout for text in advised)
     with open(WORK / "reports" / "frontier" / "es_profile_frontier.csv") as f:
         rows = list(csv.DictReader(f))
     assert {row["configuration"] for row in rows} == (asked := set(CONFIGURATIONS) - {"esql"})

@@ -1,0 +1,71 @@
+"""A race whose target or metrics store is killed ends soon, with one line that names it."""
+
+import os
+import re
+import shutil
+import subprocess
+import time
+
+import pytest
+import requests
+from conftest import DOWNLOADS, ROOT, WORK
+
+from _tools.elasticsearch.nodes import Launcher
+from _tools.race.variables import VARIABLES
+
+LOST = WORK.with_name("test-lost")
+TASKS = 8
+"""Tasks that Rally begins before something is lost, by when it has written samples."""
+
+
+def start(target, **variables):
+    env = {k: v for k, v in os.environ.items() if k not in VARIABLES} | {"WORK": str(LOST), "TEST_MODE": "1"}
+    command = ["make", "--no-print-directory", target, *(f"{k}={v}" for k, v in variables.items())]
+    return subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def kill(cluster):
+    for process in cluster.processes():
+        for each in [*process.children(recursive=True), process]:
+            each.kill()
+
+
+def race_that_loses(name, race_id):
+    """Kills a cluster amid a race; returns how long the race went on, and the lines of error."""
+    race, said, tasks = start("race", RACE_ID=race_id), [], set()
+    for line in race.stdout:
+        said.append(line)
+        tasks |= set(re.findall(r"Running (\S+)", line))
+        if len(tasks) >= TASKS:
+            break
+    assert len(tasks) == TASKS, "".join(said)
+    kill(Launcher(LOST, DOWNLOADS).running(name))
+    started = time.monotonic()
+    said += race.communicate(timeout=120)[0].splitlines(keepends=True)
+    seconds = time.monotonic() - started
+    assert race.returncode, "".join(said)
+    return seconds, [line.rstrip("\n") for line in said if line.startswith("[ERROR]")]
+
+
+@pytest.fixture(scope="module")
+def up():
+    shutil.rmtree(LOST, ignore_errors=True)
+    assert start("up").wait(timeout=300) == 0
+    yield Launcher(LOST, DOWNLOADS)
+    start("down").wait(timeout=120)
+    shutil.rmtree(LOST, ignore_errors=True)
+
+
+def test_a_race_ends_with_one_line_soon_after_its_target_or_store_is_killed(up):
+    for name, race_id in (("target", "lost-target"), ("metrics-store", "lost-store")):
+        seconds, errors = race_that_loses(name, race_id)
+        assert seconds < 30, errors
+        assert len(errors) == 1, errors
+        assert errors[0].startswith(f"[ERROR] race {race_id} is INCOMPLETE: the {name} is lost, its process "), errors
+        written = int(re.search(r"; ([\d,]+) documents of samples were written, ", errors[0])[1].replace(",", ""))
+        assert written
+        if name == "target":
+            store = up.running("metrics-store").url
+            requests.post(f"{store}/rally-metrics-*/_refresh", timeout=30).raise_for_status()
+            found = requests.get(f"{store}/rally-metrics-*/_count?q=race-id:{race_id}", timeout=30).json()["count"]
+            assert written == found
