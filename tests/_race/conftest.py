@@ -26,6 +26,13 @@ RALLYS_OWN = re.compile(r"success|error-.*|weight|unit|tag_.*|attribute_.*|sourc
 """Keys that Rally gives to samples of every operation."""
 
 
+def pytest_collection_modifyitems(items):
+    """Where pytest runs on several processes, one of them has all races: Rally allows one at a time."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.xdist_group("race"))
+
+
 def make(target, timeout=900, **variables):
     """Runs a make target as a user would, with its output piped and the whole report in it; a race leaves the indices
     that its record says."""
