@@ -49,6 +49,15 @@ def html(title: str, facts: Sequence[str], sections: Sequence[Section], source: 
     )
 
 
+def picture(figure: Figure, width: int = 760) -> str:
+    """A figure as SVG, for where no script runs.
+
+    :param width: in pixels.
+    """
+    spec = json.loads(json.dumps(figure.spec).replace("containerSize()[0]", str(width)))
+    return vl_convert.vegalite_to_svg(spec | {"width": width, "background": "white"})
+
+
 def figures_first(section: Section) -> list[str | Table | Figure]:
     """What a section consists of, its figures before its first table."""
     rest = [block for block in section.blocks if not isinstance(block, Figure)]

@@ -176,7 +176,8 @@ class Pages:
     @property
     def files(self) -> list[str]:
         """What stands beside the page."""
-        return ["report.md", "report.json", "verdict.json", *(table.key for table in self.sheets)]
+        picture = ["answer.svg"] if self.sections[0].figures else []
+        return ["report.md", "report.json", "verdict.json", *picture, *(table.key for table in self.sheets)]
 
 
 def write_pages(out: Path, pages: Pages, answer: Answer, outcome: gate.Outcome, verbose: bool) -> int:
@@ -191,6 +192,8 @@ def write_pages(out: Path, pages: Pages, answer: Answer, outcome: gate.Outcome, 
     (out / "verdict.json").write_text(json.dumps(outcome.record(), indent=1) + "\n")
     for table in pages.sheets:
         table.write_csv(out)
+    for figure in pages.sections[0].figures:
+        (out / "answer.svg").write_text(page.picture(figure))
     if verbose:
         print(f"\n{text}", flush=True)
     path = (out / "report.html").resolve()

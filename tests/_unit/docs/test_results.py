@@ -52,6 +52,14 @@ def test_a_result_is_kept_without_its_samples_and_quoted_with_its_origin(kept):
     assert results.quoted("ingest").startswith("No race of ingest")
 
 
+def test_the_picture_of_the_answer_is_kept_and_quoted_with_it(kept, tmp_path):
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "answer.svg").write_text("<svg/>")
+    assert kept()[-1].read_text() == "<svg/>"
+    quoted = results.quoted("query-decomp")
+    assert quoted.endswith("\n\n![query-decomp · no warnings](docs/results/query-decomp.svg)\n")
+
+
 @pytest.mark.parametrize(
     "changes, why",
     [

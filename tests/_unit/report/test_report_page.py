@@ -377,7 +377,9 @@ def test_report_is_written_in_all_its_forms_from_the_answer_to_the_limits(tmp_pa
     monkeypatch.setattr(write, "load", lambda store, race_id: race())
     write.write_report(tmp_path / "rally.ini", "x", tmp_path)
     files = {f.name: f.read_text() for f in (tmp_path / "x").iterdir()}
-    assert set(files) == {"report.md", "report.html", "report.json", "verdict.json", "es_profile_decomp.csv"}
+    written = {"report.md", "report.html", "report.json", "verdict.json", "answer.svg", "es_profile_decomp.csv"}
+    assert set(files) == written
+    assert "A" in {element.text for element in ElementTree.fromstring(files["answer.svg"]).iter()}
     for titles in (
         re.findall("^## (.*)", files["report.md"], re.M),
         [e.text for e in parsed(files["report.html"]).iter(f"{XHTML}h2")],
