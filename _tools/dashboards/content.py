@@ -2,7 +2,7 @@
 
 from cluster_metrics.core.challenge import challenges
 
-from .panels import Dashboard, DataView, Layer, Metric, Panel, Terms, Time
+from .panels import Bucket, Dashboard, DataView, Layer, Marks, Metric, Panel, Terms, Time
 
 METRICS = DataView("cluster-metrics-rally-metrics", "Rally: samples", "rally-metrics-*", "@timestamp")
 RESULTS = DataView("cluster-metrics-rally-results", "Rally: results", "rally-results-*", "race-timestamp")
@@ -21,29 +21,57 @@ CONTROLS = (
 )
 """Each is of a field that every race has: Kibana shows a control of any other as broken."""
 
-TASK = Terms("Task", "task")
+TIME, TASK, RACE = Time(), Terms("Task", "task"), Terms("Race", "race-id", size=10)
 VARIANT, TRANSPORT = Terms("Variant", "meta.variant"), Terms("Transport", "meta.transport")
-RACE = Terms("Race", "race-id", size=10)
+PASS = Terms("Pass", "meta.pass", type="number")
 
 
 def percentile(number: int, field: str = "value", label: str = "") -> Metric:
     return Metric(label or f"{number}th percentile", "percentile", field, percentile=number, unit="ms")
 
 
-def documents(label: str, field: str, per_second: bool = False) -> Metric:
-    return Metric(label, "sum", field, decimals=0, per_second=per_second)
+def average(label: str, field: str) -> Metric:
+    return Metric(label, "average", field, unit="ms")
 
 
 def figure(title: str, description: str, where: dict[str, str], metric: Metric) -> Panel:
     return Panel("figure", title, description, where, (Layer((metric,)),), width=12, height=6)
 
 
+def chart(
+    title: str,
+    description: str,
+    where: dict[str, str],
+    axis: str,
+    metrics: tuple[Metric, ...],
+    buckets: tuple[Bucket, ...] = (TIME,),
+    marks: Marks = "bar",
+    width: int = 24,
+) -> Panel:
+    return Panel("chart", title, description, where, (Layer(metrics, buckets, marks),), axis, width)
+
+
+def table(
+    title: str,
+    description: str,
+    where: dict[str, str],
+    metrics: tuple[Metric, ...],
+    buckets: tuple[Bucket, ...],
+    width: int = 24,
+    height: int = 12,
+) -> Panel:
+    return Panel("table", title, description, where, (Layer(metrics, buckets),), width=width, height=height)
+
+
 SAMPLES = Metric("Samples", "count", decimals=0)
-AVERAGE = Metric("Average", "average", "value", unit="ms")
+AVERAGE = average("Average", "value")
 MEDIAN = percentile(50, label="Median")
 LONGEST = Metric("Longest", "max", "value", unit="ms")
-ACKNOWLEDGED = documents("Acknowledged", "meta.success-count")
-ERRORS = documents("Errors", "meta.error-count")
+ACKNOWLEDGED = Metric("Acknowledged", "sum", "meta.success-count", decimals=0)
+ERRORS = Metric("Errors", "sum", "meta.error-count", decimals=0)
+DOCUMENTS_PER_SECOND = Metric("Documents per second", "sum", "meta.success-count", decimals=0, per_second=True)
+CPU_TIME = average("CPU time", "meta.target_cpu_ms")
+ERROR = Metric("Error", "max", "meta.max_percentile_error", unit="%", decimals=3)
 
 BULKS = (
     "bulk",
@@ -58,16 +86,15 @@ BULKS = (
 
 
 def bulk(kind: str) -> Panel:
-    times = Metric("Service time", "average", "value", unit="ms"), Metric("took", "average", "meta.took", unit="ms")
-    return Panel(
-        "chart",
+    return chart(
         f"Service time and took of {kind}",
         "Service time is what the client waits for, took what Elasticsearch needs of it; the gap is network, client "
         f"and queues. Requests of operation type {kind}. Elasticsearch may report took in steps of 200 ms: then trust "
         "averages over many requests.",
         SERVICE_TIME | {"operation-type": kind},
-        (Layer(times, (Time(),), marks="line"),),
-        axis="Average (ms)",
+        "Average (ms)",
+        (average("Service time", "value"), average("took", "meta.took")),
+        marks="line",
     )
 
 
@@ -111,91 +138,73 @@ RACE_LIVE = Dashboard(
             "the median means that few slow requests drag it up. Without a target throughput, latency equals service "
             "time.",
             SERVICE_TIME,
-            (
-                Layer((AVERAGE,), (Time(),)),
-                Layer((MEDIAN, percentile(95), percentile(99)), (Time(),), marks="line"),
-            ),
-            axis="Service time (ms)",
+            (Layer((AVERAGE,), (TIME,)), Layer((MEDIAN, percentile(95), percentile(99)), (TIME,), "line")),
+            "Service time (ms)",
         ),
         *(bulk(kind) for kind in BULKS),
-        Panel(
-            "chart",
+        chart(
             "Documents acknowledged per second",
             "The true rate, from the documents that each bulk request reported as indexed. Rally's own throughput is "
             "an average since the task began and hides a slow start or end. A time bucket that a task fills only in "
             "part shows too low a rate.",
             SERVICE_TIME,
-            (Layer((documents("Documents per second", "meta.success-count", per_second=True),), (Time(),)),),
-            axis="Documents per second",
+            "Documents per second",
+            (DOCUMENTS_PER_SECOND,),
         ),
-        Panel(
-            "chart",
+        chart(
             "Documents acknowledged, and errors",
             "Errors are documents that bulk requests reported as failed, and questions not answered or answered wrong.",
             REQUEST,
-            (Layer((ACKNOWLEDGED, ERRORS), (Time(),), marks="bar_stacked"),),
-            axis="Documents, errors",
+            "Documents, errors",
+            (ACKNOWLEDGED, ERRORS),
+            marks="bar_stacked",
         ),
-        Panel(
-            "chart",
+        chart(
             "Requests that succeeded and failed",
             "Samples by meta.success. A wrong answer, a timeout, a failed shard or a rejected document makes a sample "
             "a failure.",
             SERVICE_TIME,
-            (
-                Layer(
-                    (SAMPLES,),
-                    (Time(), Terms("Succeeded", "meta.success", type="boolean")),
-                    marks="bar_stacked",
-                ),
-            ),
-            axis="Samples",
+            "Samples",
+            (SAMPLES,),
+            (TIME, Terms("Succeeded", "meta.success", type="boolean")),
+            "bar_stacked",
         ),
-        Panel(
-            "chart",
+        chart(
             "CPU time of the target",
             "What all nodes of the target used, averaged over what was measured: a round of a plan, a pass of a cell. "
             "Tasks without this measurement are missing.",
             SERVICE_TIME,
-            (Layer((Metric("CPU time", "average", "meta.target_cpu_ms", unit="ms"),), (Time(), TASK), marks="line"),),
-            axis="CPU time (ms)",
+            "CPU time (ms)",
+            (CPU_TIME,),
+            (TIME, TASK),
+            "line",
         ),
-        Panel(
-            "chart",
+        chart(
             "All tasks on one time line",
             "Time that the load driver spent on each task, warm-up included, booked when the request began; added up "
             "over clients. Gaps between tasks are Rally's own.",
             {"name": "processing_time"},
-            (
-                Layer(
-                    (Metric("Time in requests", "sum", "value", unit="ms", decimals=0),),
-                    (Time(), Terms("Task", "task", by=0)),
-                    marks="bar_stacked",
-                ),
-            ),
-            axis="Time in requests (ms)",
+            "Time in requests (ms)",
+            (Metric("Time in requests", "sum", "value", unit="ms", decimals=0),),
+            (TIME, Terms("Task", "task", by=0)),
+            "bar_stacked",
             width=48,
         ),
-        Panel(
-            "table",
+        table(
             "Time of each task",
             "Service times by task and operation type. A plan's rounds and the coverages within them stand apart.",
             SERVICE_TIME,
             (
-                Layer(
-                    (
-                        Metric("First began", "min", "@timestamp", is_date=True),
-                        Metric("Last began", "max", "@timestamp", is_date=True),
-                        SAMPLES,
-                        Metric("Together", "sum", "value", unit="ms"),
-                        AVERAGE,
-                        MEDIAN,
-                        percentile(99),
-                        LONGEST,
-                    ),
-                    (TASK, Terms("Operation type", "operation-type")),
-                ),
+                Metric("First began", "min", "@timestamp", is_date=True),
+                Metric("Last began", "max", "@timestamp", is_date=True),
+                SAMPLES,
+                Metric("Together", "sum", "value", unit="ms"),
+                AVERAGE,
+                MEDIAN,
+                percentile(99),
+                LONGEST,
             ),
+            (TASK, Terms("Operation type", "operation-type")),
             width=48,
             height=16,
         ),
@@ -211,111 +220,84 @@ DECOMPOSITION = Dashboard(
     METRICS,
     CONTROLS,
     (
-        Panel(
-            "chart",
+        chart(
             "Wall time by variant and transport",
             "Median over the rounds of the plan. A: filter alone, B: 3 sums, C: 3 percentiles, D: both, by t-digest "
             "(td) or HDR histogram. A coverage asks for 30 nodes, search by search (serial) or in one request "
             "(msearch).",
             PLAN,
-            (Layer((percentile(50, "meta.wall_ms", "Wall time"),), (VARIANT, TRANSPORT)),),
-            axis="Wall time of a coverage (ms)",
+            "Wall time of a coverage (ms)",
+            (percentile(50, "meta.wall_ms", "Wall time"),),
+            (VARIANT, TRANSPORT),
         ),
-        Panel(
-            "chart",
+        chart(
             "took by variant and transport",
             "Median over the rounds of the plan of what Elasticsearch reports, added up over the 30 searches. With "
             "msearch the searches overlap, so took exceeds wall time.",
             PLAN,
-            (Layer((percentile(50, "meta.took_ms", "took"),), (VARIANT, TRANSPORT)),),
-            axis="took of a coverage (ms)",
+            "took of a coverage (ms)",
+            (percentile(50, "meta.took_ms", "took"),),
+            (VARIANT, TRANSPORT),
         ),
-        Panel(
-            "chart",
+        chart(
             "Error of the percentiles",
             "Greatest relative error of p50 and p90 against the exact answers, over all nodes and fields; 0 for "
             "variants without percentiles.",
             PLAN,
-            (
-                Layer(
-                    (Metric("Error", "max", "meta.max_percentile_error", unit="%", decimals=3),), (VARIANT, TRANSPORT)
-                ),
-            ),
-            axis="Greatest relative error",
+            "Greatest relative error",
+            (ERROR,),
+            (VARIANT, TRANSPORT),
         ),
-        Panel(
-            "chart",
+        chart(
             "CPU time of the target by variant and transport",
             "CPU time of all nodes of the target per pass of a headline cell, averaged over the passes.",
             CELL,
-            (Layer((Metric("CPU time", "average", "meta.target_cpu_ms", unit="ms"),), (VARIANT, TRANSPORT)),),
-            axis="CPU time of a pass (ms)",
+            "CPU time of a pass (ms)",
+            (CPU_TIME,),
+            (VARIANT, TRANSPORT),
         ),
-        Panel(
-            "chart",
+        chart(
             "Drift over the rounds",
             "Average wall time of each cell in each round of the plan. Lines that rise or fall together show a machine "
             "that changes its speed; ratios are formed within rounds, so they do not suffer. Of more than 200 rounds "
             "the first are shown.",
             PLAN,
-            (
-                Layer(
-                    (Metric("Wall time", "average", "meta.wall_ms", unit="ms"),),
-                    (Terms("Round", "meta.round", size=200, type="number"), Terms("Cell", "operation")),
-                    marks="line",
-                ),
-            ),
-            axis="Wall time of a coverage (ms)",
+            "Wall time of a coverage (ms)",
+            (average("Wall time", "meta.wall_ms"),),
+            (Terms("Round", "meta.round", size=200, type="number"), Terms("Cell", "operation")),
+            "line",
         ),
-        Panel(
-            "chart",
+        chart(
             "Headline cells by pass",
             "Median service time of each cell in each pass. Passes that differ show drift between them.",
             CELL,
-            (Layer((MEDIAN,), (TASK, Terms("Pass", "meta.pass", type="number"))),),
-            axis="Service time (ms)",
+            "Service time (ms)",
+            (MEDIAN,),
+            (TASK, PASS),
         ),
-        Panel(
-            "table",
+        table(
             "Headline cells",
             "The figures of Rally's own summary, over all passes, with Elasticsearch's took and the error beside them.",
             CELL,
-            (
-                Layer(
-                    (
-                        SAMPLES,
-                        AVERAGE,
-                        MEDIAN,
-                        LONGEST,
-                        percentile(50, "meta.took_ms", "Median took"),
-                        Metric("Error", "max", "meta.max_percentile_error", unit="%", decimals=3),
-                    ),
-                    (TASK,),
-                ),
-            ),
+            (SAMPLES, AVERAGE, MEDIAN, LONGEST, percentile(50, "meta.took_ms", "Median took"), ERROR),
+            (TASK,),
         ),
-        Panel(
-            "table",
+        table(
             "Samples by pass",
             "How many samples each headline cell has in each pass, and how long they took.",
             CELL,
-            (Layer((SAMPLES, MEDIAN, LONGEST), (TASK, Terms("Pass", "meta.pass", type="number"))),),
+            (SAMPLES, MEDIAN, LONGEST),
+            (TASK, PASS),
         ),
     ),
     since="now-24h",
 )
 
 
-def result(
-    title: str, description: str, name: str, field: str, axis: str, unit: str = "ms", decimals: int = 1
-) -> Panel:
+def result(title: str, description: str, name: str, field: str, axis: str, unit: str = "ms") -> Panel:
     """One figure of Rally's results by task and race; there is one document of each, so the average is the figure."""
-    metric = Metric(title, "average", f"value.{field}", unit=unit, decimals=decimals)
-    return Panel("chart", title, description, {"name": name}, (Layer((metric,), (TASK, RACE)),), axis)
-
-
-def service_time(label: str, field: str) -> Metric:
-    return Metric(label, "average", f"value.{field}", unit="ms")
+    metric = Metric(title, "average", f"value.{field}", unit=unit)
+    return chart(title, description, {"name": name}, axis, (metric,), (TASK, RACE))
 
 
 COMPARISON = Dashboard(
@@ -326,21 +308,16 @@ COMPARISON = Dashboard(
     RESULTS,
     tuple(control for control in CONTROLS if control[1] != "operation-type"),
     (
-        Panel(
-            "table",
+        table(
             "Races",
             "The races chosen, by challenge and version of the target.",
             {"active": "true"},
+            (Metric("Started", "max", "race-timestamp", is_date=True),),
             (
-                Layer(
-                    (Metric("Started", "max", "race-timestamp", is_date=True),),
-                    (
-                        RACE,
-                        Terms("Challenge", "challenge"),
-                        Terms("Elasticsearch", "distribution-version"),
-                        Terms("Rally", "rally-version"),
-                    ),
-                ),
+                RACE,
+                Terms("Challenge", "challenge"),
+                Terms("Elasticsearch", "distribution-version"),
+                Terms("Rally", "rally-version"),
             ),
             width=48,
             height=8,
@@ -372,30 +349,21 @@ COMPARISON = Dashboard(
             "single",
             "Time (ms)",
         ),
-        Panel(
-            "chart",
+        chart(
             "Store size",
             "Of all indices of the target at the end of the race, replicas included. Choose no task, since it is the "
             "race that has it.",
             {"name": "store_size"},
-            (Layer((Metric("Store size", "average", "value.single", unit="bytes"),), (RACE,)),),
-            axis="Store size",
+            "Store size",
+            (Metric("Store size", "average", "value.single", unit="bytes"),),
+            (RACE,),
         ),
-        Panel(
-            "table",
+        table(
             "Service times",
             "The figures behind the charts.",
             {"name": "service_time"},
-            (
-                Layer(
-                    (
-                        service_time("Mean", "mean"),
-                        service_time("Median", "50_0"),
-                        service_time("Slowest", "100_0"),
-                    ),
-                    (TASK, RACE),
-                ),
-            ),
+            (average("Mean", "value.mean"), average("Median", "value.50_0"), average("Slowest", "value.100_0")),
+            (TASK, RACE),
         ),
     ),
     since="now-30d",

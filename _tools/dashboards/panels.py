@@ -49,6 +49,10 @@ class Time:
     field: str = "@timestamp"
 
 
+Bucket = Terms | Time
+Marks = Literal["bar", "bar_stacked", "line"]
+
+
 @dataclass(frozen=True)
 class Layer:
     """Figures by buckets, all of one kind of mark.
@@ -58,8 +62,8 @@ class Layer:
     """
 
     metrics: tuple[Metric, ...]
-    buckets: tuple[Terms | Time, ...] = ()
-    marks: Literal["bar", "bar_stacked", "line"] = "bar"
+    buckets: tuple[Bucket, ...] = ()
+    marks: Marks = "bar"
 
 
 @dataclass(frozen=True)
