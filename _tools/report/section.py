@@ -19,16 +19,20 @@ class Figure:
     caption: str
 
 
+Block = str | Table | Figure
+"""Markdown, a table or a figure."""
+
+
 @dataclass(frozen=True)
 class Section:
     """A part of a report.
 
     :param title: of the section.
-    :param blocks: what it consists of, in order: Markdown, tables and figures.
+    :param blocks: what it consists of, in order.
     """
 
     title: str
-    blocks: Sequence[str | Table | Figure]
+    blocks: Sequence[Block]
 
     @property
     def text(self) -> str:

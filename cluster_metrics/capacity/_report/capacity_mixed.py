@@ -1,6 +1,6 @@
 """Explains a race of capacity-mixed: searches while documents are indexed at fixed rates."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from _tools.report.answer import Finding, times_as_fast
 from _tools.report.race import Race
@@ -10,11 +10,10 @@ from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number
 from cluster_metrics.capacity.challenge import INDEX, QUERY
 
-from .cells import bottleneck, cells_of, compared, compared_in
-from .parts import SUMMARY, UNITS, framed, of_grid, over, sheets, warnings
+from .cells import Cell, bottleneck, cells_of, compared, compared_in
+from .parts import SUMMARY, UNITS, framed, over, sheets, warnings
 
 __all__ = ["SUMMARY", "answer", "compared_in", "sections", "sheets", "warnings"]
-
 
 REACHED = 0.95
 """Part of a rate at which documents are indexed that counts as reached."""
@@ -43,14 +42,11 @@ def answer(race: Race) -> Iterator[Finding]:
 
 def sections(race: Race) -> list[Section]:
     """The sections of the report; none without a cell."""
-    cells, found = of_grid(race, QUERY)
-    if not cells:
-        return []
-    return framed(race, [*found, Section("Searches while documents are indexed", _mixed(race))])
+    return framed(race, QUERY, lambda cells: [Section("Searches while documents are indexed", _mixed(race, cells))])
 
 
-def _mixed(race: Race) -> list[str | Table]:
-    queries, indexed = cells_of(race, QUERY), cells_of(race, INDEX)
+def _mixed(race: Race, queries: Mapping[str, Cell]) -> list[str | Table]:
+    indexed = cells_of(race, INDEX)
     rows = []
     for name, cell in queries.items():
         if name in indexed:
@@ -67,11 +63,8 @@ def _mixed(race: Race) -> list[str | Table]:
                 }
             )
     columns = [Words("cell", "configuration"), Column("wanted", "documents/s wanted"), Column("got", "documents/s")]
-    columns += [
-        share("reached", "reached"),
-        Column("searches", "searches/s"),
-        Column("over_least", "over the least rate"),
-    ]
+    columns += [share("reached", "reached"), Column("searches", "searches/s")]
+    columns += [Column("over_least", "over the least rate")]
     text = (
         "Searches as fast as they are answered while documents are indexed at a fixed rate. Where the rate is not "
         "reached, it had no room for that. `make plan` holds its model against these configurations."

@@ -1,8 +1,8 @@
 """Explains a race of capacity-query: searches by shards and replicas, and what two articles say of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 
-from _tools.report.answer import Finding
 from _tools.report.race import Race
 from _tools.report.section import Section
 from _tools.report.stats import median
@@ -12,8 +12,7 @@ from cluster_metrics.capacity.challenge import QUERY
 
 from . import model
 from .cells import Cell, compared_in
-from .claims import claims
-from .parts import SUMMARY, answer_of_grid, expected, framed, of_grid, reference, sheets, warnings
+from .parts import SUMMARY, answer_of_grid, framed, held_against, reference, sheets, warnings
 
 __all__ = ["SUMMARY", "answer", "compared_in", "reference", "sections", "sheets", "warnings"]
 
@@ -26,35 +25,24 @@ MEANING = (
     "node with most to do limits the cell; *balanced* has each search go where least is to do, as adaptive replica "
     "selection strives for; *at 10 million* is the fitted model at the articles' number of documents, an extrapolation"
 )
-
-
-def answer(race: Race) -> Iterator[Finding]:
-    """The throughput of the grid, what limits it, and which published statements hold."""
-    return answer_of_grid(race, QUERY)
+answer = partial(answer_of_grid, kind=QUERY)
 
 
 def sections(race: Race) -> list[Section]:
     """The sections of the report; none without a cell."""
-    cells, found = of_grid(race, QUERY)
-    if not cells:
-        return []
+    return framed(race, QUERY, _sections)
+
+
+def _sections(cells: Mapping[str, Cell]) -> list[Section]:
     article = {name: rate / REFERENCE["1s-0r"] for name, rate in REFERENCE.items() if name in cells}
-    return framed(
-        race,
-        [
-            *found,
-            Section("Do the published statements hold?", claims(cells, QUERY)),
-            *expected(cells, QUERY, MEANING, article),
-            Section("Cost per document scanned", _scanned(cells)),
-        ],
-    )
+    return [*held_against(cells, QUERY, MEANING, article), Section("Cost per document scanned", _scanned(cells))]
 
 
 def _scanned(cells: Mapping[str, Cell]) -> list[str | Table]:
     rows = []
     for cell in cells.values():
         documents = cell.measured().documents
-        nodes = sum(bool(shards) for shards in cell.last.table.values())
+        nodes = sum(map(bool, cell.last.table.values()))
         rows.append(
             {
                 "cell": cell.name,

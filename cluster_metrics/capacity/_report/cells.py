@@ -1,7 +1,7 @@
 """The cells of a race of a capacity challenge: what was measured in each pass, and what limited it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -43,15 +43,16 @@ class Pass:
         done = sum(s.meta.get("success-count", 1) for s in self.requests[1:])
         return 1000 * done / max(1, self.requests[-1].at - self.requests[0].at)
 
+    @cached_property
     def nodes(self) -> list[dict[str, dict[str, float]]]:
-        return [json.loads(look.meta["nodes"]) for look in self.looks]
+        """What the nodes told of themselves at each look; at least once."""
+        return [json.loads(look.meta["nodes"]) for look in self.looks] or [{}]
 
     def cores(self) -> dict[str, float]:
         """CPU cores that each node used."""
-        found = self.nodes()
-        if len(found) < 2:
+        if len(self.nodes) < 2:
             return {}
-        first, last = found[0], found[-1]
+        first, last = self.nodes[0], self.nodes[-1]
         return {
             node: (last[node]["cpu_ms"] - first[node]["cpu_ms"]) / max(1, last[node]["at"] - first[node]["at"])
             for node in sorted(set(first) & set(last))
@@ -67,18 +68,16 @@ class Pass:
 
     def rejected(self) -> int:
         """Requests that thread pools of the nodes turned away."""
-        found = self.nodes()
-        first, last = (found[0], found[-1]) if found else ({}, {})
+        first, last = self.nodes[0], self.nodes[-1]
         return int(sum(last[node]["rejected"] - first[node]["rejected"] for node in set(first) & set(last)))
 
     def queue(self) -> int:
         """The longest queue of a node that was seen."""
-        return max((int(node["queue"]) for look in self.nodes() for node in look.values()), default=0)
+        return max((int(node["queue"]) for look in self.nodes for node in look.values()), default=0)
 
     def left(self) -> list[str]:
         """Nodes that were there at the start of the cell and not at its end."""
-        found = self.nodes()
-        return sorted(set(found[0]) - set(found[-1])) if found else []
+        return sorted(set(self.nodes[0]) - set(self.nodes[-1]))
 
 
 @dataclass(frozen=True)
@@ -133,6 +132,19 @@ def cells_of(race: Race, kind: str) -> dict[str, Cell]:
     return {cell.name: cell for cell in sorted(cells, key=lambda c: (c.shards, c.replicas, c.rate))}
 
 
+def main_cells(race: Race) -> dict[str, Cell]:
+    """The cells of what its challenge is about; none without its samples."""
+    kinds = kinds_of(race)
+    return cells_of(race, kinds[0]) if kinds else {}
+
+
+def passes_of(cells: Mapping[str, Cell]) -> Iterator[tuple[Cell, int, Pass]]:
+    """Each pass of each cell, with its number."""
+    for cell in cells.values():
+        for number_of, one in cell.passes.items():
+            yield cell, number_of, one
+
+
 def kinds_of(race: Race) -> list[str]:
     """What a race measures, the first of it what its challenge is about."""
     return [kind for kind in (QUERY, INDEX) if race.of(kind)]
@@ -174,9 +186,7 @@ def bottleneck(one: Pass, race: Race) -> str:
 
 def compared_in(race: Race) -> list[Sample]:
     """Passes as rounds: what a search, or else a document, takes at the throughput of a cell."""
-    kind = next(iter(kinds_of(race)), QUERY)
     return [
-        replace(one.prepared, cell=name, meta={"pass": number_of, "ms": 1000 / one.rate})
-        for name, cell in sorted(cells_of(race, kind).items())
-        for number_of, one in cell.passes.items()
+        replace(one.prepared, cell=cell.name, meta={"pass": number_of, "ms": 1000 / one.rate})
+        for cell, number_of, one in passes_of(dict(sorted(main_cells(race).items())))
     ]

@@ -173,7 +173,6 @@ def held_out(cells: Sequence[Measured], fit: Callable[[Iterable[Measured]], Mode
         return [float("nan")] * len(cells)
     found = []
     for i, cell in enumerate(cells):
-        fitted = fit([*cells[:i], *cells[i + 1 :]])
-        seconds = fitted.seconds(cell.table, cell.shards, cell.documents)
+        seconds = fit([*cells[:i], *cells[i + 1 :]]).seconds(cell.table, cell.shards, cell.documents)
         found.append(1 / seconds if seconds > 0 else float("nan"))
     return found

@@ -1,7 +1,7 @@
 """The sections that the reports of the capacity challenges share: throughput by shards and replicas, and limits."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from _tools.report import plots
 from _tools.report.answer import Finding, RaceWarning, times_as_fast
 from _tools.report.race import Race
 from _tools.report.references import CAPACITY
-from _tools.report.section import Figure, Section
+from _tools.report.section import Block, Figure, Section
 from _tools.report.stability import told
 from _tools.report.stats import Estimate, median
 from _tools.report.table import Column, Words
@@ -19,9 +19,8 @@ from cluster_metrics.capacity.challenge import INDEX, PREPARE, QUERY
 from cluster_metrics.capacity.indices import is_even
 
 from . import model
-from .cells import BUSY, Cell, bottleneck, cells_of, compared, kinds_of
-from .claims import NEAR, holds, seen
-from .model import Table
+from .cells import BUSY, Cell, Pass, bottleneck, cells_of, compared, kinds_of, main_cells, passes_of
+from .claims import NEAR, claims, holds, seen
 
 UNITS = {INDEX: "documents/s", QUERY: "searches/s"}
 SUMMARY = "throughput is a mean since a task began, preparation of later passes included: lower than the rates here"
@@ -33,18 +32,31 @@ COLUMNS = ("cell", "pass", "kind", "shards", "replicas", "rate", "documents", "r
 """Columns of ``es_profile_capacity.csv`` after the start (UTC)."""
 
 
-def framed(race: Race, sections: list[Section]) -> list[Section]:
-    """A report: what the race can show, these sections, and what limited each cell; none without any."""
-    if not sections:
-        return []
-    return [Section("What this can show", [_frame(race)]), *sections, Section("Bottleneck and shards", _limits(race))]
-
-
-def of_grid(race: Race, kind: str) -> tuple[dict[str, Cell], list[Section]]:
-    """The cells of a kind, and the section on their throughput; none without a cell."""
+def framed(race: Race, kind: str, more: Callable[[Mapping[str, Cell]], list[Section]]) -> list[Section]:
+    """A report: what the race can show, the throughput of the cells of a kind, further sections that are made of these
+    cells, and what limited each; none without a cell."""
     cells = cells_of(race, kind)
+    if not cells:
+        return []
     title = f"{'Searches' if kind == QUERY else 'Indexing'}: throughput"
-    return cells, [Section(title, [*_throughput(race, cells, kind), *_heat(cells, kind)])] if cells else []
+    return [
+        Section("What this can show", [_frame(race)]),
+        Section(title, [*_throughput(race, cells, kind), *_heat(cells, kind)]),
+        *more(cells),
+        Section("Bottleneck and shards", _limits(race)),
+    ]
+
+
+def held_against(cells: Mapping[str, Cell], kind: str, meaning: str, article: Mapping[str, float]) -> list[Section]:
+    """The cells beside what the articles claim, and beside what models expect of them.
+
+    :param meaning: of the models of this kind.
+    :param article: throughput over that of 1s-0r in the articles, as far as their text says.
+    """
+    return [
+        Section("Do the published statements hold?", claims(cells, kind)),
+        Section("Expected and measured", _expected(cells, kind, meaning, article)),
+    ]
 
 
 def reference(race: Race) -> list[str | Sheet]:
@@ -56,28 +68,31 @@ def sheets(race: Race) -> list[Sheet]:
     """A row per cell, pass and kind as a CSV file."""
     rows = []
     for kind in kinds_of(race):
-        for cell in cells_of(race, kind).values():
-            for number_of, one in cell.passes.items():
-                times = [s.value for s in one.requests]
-                meta = one.prepared.meta
-                rows.append(
-                    {key: meta[key] for key in ("shards", "replicas", "rate", "documents", "shard_table")}
-                    | {
-                        "started": started(one.requests[0].at),
-                        "cell": cell.name,
-                        "pass": number_of,
-                        "kind": kind,
-                        "requests": len(times),
-                        "per_s": one.rate,
-                        "ms": 1000 / one.rate,
-                        "p50_ms": float(np.percentile(times, 50)),
-                        "p99_ms": float(np.percentile(times, 99)),
-                        "rejected": one.rejected(),
-                        "queue": one.queue(),
-                        "bottleneck": bottleneck(one, race),
-                    }
-                )
+        for cell, number_of, one in passes_of(cells_of(race, kind)):
+            meta = one.prepared.meta
+            rows.append(
+                {key: meta[key] for key in ("shards", "replicas", "rate", "documents", "shard_table")}
+                | _times([one])
+                | {
+                    "started": started(one.requests[0].at),
+                    "cell": cell.name,
+                    "pass": number_of,
+                    "kind": kind,
+                    "per_s": one.rate,
+                    "ms": 1000 / one.rate,
+                    "rejected": one.rejected(),
+                    "queue": one.queue(),
+                    "bottleneck": bottleneck(one, race),
+                }
+            )
     return [Sheet("es_profile_capacity.csv", [Column(key, key) for key in ("started", *COLUMNS)], rows)]
+
+
+def _times(passes: Iterable[Pass]) -> dict[str, float]:
+    """How many requests passes have, and what these took in ms."""
+    times = [s.value for one in passes for s in one.requests]
+    low, high = (float(np.percentile(times, percent)) for percent in (50, 99))
+    return {"requests": len(times), "p50_ms": low, "p99_ms": high}
 
 
 def _frame(race: Race) -> str:
@@ -90,18 +105,17 @@ def _frame(race: Race) -> str:
             f"{held[0]['cpu_held_by']}. It shows the shape, how cells stand to each other, and no absolute "
             "figures; disk, memory and its bandwidth are shared, there is no network, and the load driver has the rest."
         )
-    roles = [n["node"] for n in race.target if n["node"] not in _first_table(race)]
+    holding = {node for sample in race.of(PREPARE)[:1] for node in json.loads(sample.meta["shard_table"])}
+    roles = [n["node"] for n in race.target if n["node"] not in holding]
     if roles:
         lines.append(f"{', '.join(roles)} holds no data and takes all requests.")
     elif len(race.target) > 1:
         lines.append("Requests went to all hosts that Rally was given, in turn.")
     wanted = race.parameters.get("passes", 0)
+    short = [cell.name for cell in main_cells(race).values() if len(cell.passes) < wanted]
     if not race.document.get("results"):
         lines.append("**Incomplete: the race was not finished.** What follows is of the cells raced until then.")
-    kinds = kinds_of(race)
-    cells = list(cells_of(race, kinds[0]).values()) if kinds else []
-    short = [cell.name for cell in cells if len(cell.passes) < wanted]
-    if short and race.document.get("results"):
+    elif short:
         lines.append(f"**Incomplete:** cells without all of their {wanted} passes: {', '.join(short)}.")
     lines.append(
         "Throughput is counted here, from the starts of requests that succeeded; Rally's own rows are means since a "
@@ -113,20 +127,18 @@ def _frame(race: Race) -> str:
 
 def warnings(race: Race) -> list[RaceWarning]:
     """What speaks against the figures: nodes that add no capacity or left, few passes, a drift."""
-    kinds = kinds_of(race)
-    cells = list(cells_of(race, kinds[0]).values()) if kinds else []
+    cells = main_cells(race)
     found = list(_sharing(race))
-    for cell in cells:
-        for number_of, one in cell.passes.items():
-            if one.left():
-                seen = f"{', '.join(one.left())} left during {cell.name} of pass {number_of}"
-                found.append(RaceWarning("node-left", seen, "look into the log of that node", value=len(one.left())))
-    least = min((len(cell.passes) for cell in cells), default=FEW_PASSES)
+    for cell, number_of, one in passes_of(cells):
+        if left := one.left():
+            seen = f"{', '.join(left)} left during {cell.name} of pass {number_of}"
+            found.append(RaceWarning("node-left", seen, "look into the log of that node", value=len(left)))
+    least = min((len(cell.passes) for cell in cells.values()), default=FEW_PASSES)
     if least < FEW_PASSES:
         seen = f"{count(least, 'pass')} {'is' if least == 1 else 'are'} too few"
         why, option = "an interval is the range that was seen, no more", f"race with passes:{FEW_PASSES} or more"
         found.append(RaceWarning("too-few", seen, option, why, least))
-    change = _drift(cells)
+    change = _drift(cells.values())
     if abs(change - 1) >= NEAR:
         seen = f"drift: from the first pass to the last throughput changed {number(change)} times"
         why = "the nodes were not warm, or the machine had other work; ratios within passes suffer less"
@@ -164,18 +176,15 @@ def answer_of_grid(race: Race, kind: str) -> Iterator[Finding]:
         if cell:
             rate = median(cell.rates())
             text = f"{cell.name}: {number(rate.value)} {UNITS[kind]} {interval(rate)}"
-            more = {"ratio": compared(cell, first)} if first and cell is not first else {}
-            text += "".join(f", {times_as_fast(ratio)} that of {first.name}" for ratio in more.values() if first)
-            yield Finding(name, text, {"rate": rate} | more)
+            figures = {"rate": rate}
+            if first and cell is not first:
+                figures["ratio"] = compared(cell, first)
+                text += f", {times_as_fast(figures['ratio'])} that of {first.name}"
+            yield Finding(name, text, figures)
     yield Finding("limited by", f"{bottleneck(top.last, race)} in {top.name}")
     if found := [holds(ratio, claim) for claim, ratio in seen(cells, kind)]:
         told = ", ".join(f"{found.count(word)} {word}" for word in dict.fromkeys(found))
         yield Finding("published", f"of {count(len(found), 'statement')} on shards and replicas: {told}")
-
-
-def _first_table(race: Race) -> Table:
-    prepared = race.of(PREPARE)
-    return json.loads(prepared[0].meta["shard_table"]) if prepared else {}
 
 
 def first_of(cells: Mapping[str, Cell], cell: Cell) -> Cell | None:
@@ -191,7 +200,6 @@ def over(own: Cell, base: Cell | None) -> Estimate | str | None:
 def _throughput(race: Race, cells: Mapping[str, Cell], kind: str) -> list[str | Sheet]:
     rows = []
     for cell in cells.values():
-        times = np.array([s.value for p in cell.passes.values() for s in p.requests])
         same = (c for c in cells.values() if (c.shards, c.replicas, c.rate) == (cell.shards, 0, cell.rate))
         rows.append(
             {
@@ -200,10 +208,8 @@ def _throughput(race: Race, cells: Mapping[str, Cell], kind: str) -> list[str | 
                 "rate": median(cell.rates()),
                 "over_no_replicas": over(cell, next(same, None)),
                 "over_first": over(cell, first_of(cells, cell)),
-                "p50_ms": float(np.percentile(times, 50)),
-                "p99_ms": float(np.percentile(times, 99)),
-                "requests": len(times),
             }
+            | _times(cell.passes.values())
         )
     columns = [Words("cell", "configuration"), Column("n", "passes"), Column("rate", UNITS[kind])]
     columns += [Column("over_no_replicas", "over no replicas"), Column("over_first", "over 1s-0r")]
@@ -237,15 +243,17 @@ def expectations(cells: Mapping[str, Cell], kind: str) -> dict[str, dict[str, fl
     found = {}
     for cell in cells.values():
         held = cell.last.table
-        nodes = sum(bool(shards) for shards in held.values())
-        by: dict[str, float] = {}
         if kind == QUERY:
-            by["nodes"] = float(nodes)
-            by["in turn"] = cell.shards / model.visits_in_turn(held)
-            by["balanced"] = cell.shards / model.visits_balanced(held)
+            by = {
+                "nodes": float(sum(map(bool, held.values()))),
+                "in turn": cell.shards / model.visits_in_turn(held),
+                "balanced": cell.shards / model.visits_balanced(held),
+            }
         else:
-            by["nodes"] = 1 / max(p for p, _ in model.copies(held))
-            by["copies"] = 1 / max(p + r for p, r in model.copies(held))
+            by = {
+                "nodes": 1 / max(p for p, _ in model.copies(held)),
+                "copies": 1 / max(p + r for p, r in model.copies(held)),
+            }
         by["held out"] = fitted[cell.name] / float(np.median(first.rates()))
         if kind == QUERY and all(map(np.isfinite, fitted.values())):
             costs = model.fit_queries(measured)
@@ -255,21 +263,13 @@ def expectations(cells: Mapping[str, Cell], kind: str) -> dict[str, dict[str, fl
     return found
 
 
-def expected(cells: Mapping[str, Cell], kind: str, meaning: str, article: Mapping[str, float]) -> list[Section]:
-    """What models expect of the cells, and what was measured.
-
-    :param meaning: of the models of this kind.
-    :param article: throughput over that of 1s-0r in the articles, as far as their text says.
-    """
+def _expected(cells: Mapping[str, Cell], kind: str, meaning: str, article: Mapping[str, float]) -> list[Block]:
     found, first = expectations(cells, kind), first_of(cells, next(iter(cells.values())))
-    title = "Expected and measured"
     if not found or not first:
-        return [Section(title, ["There is no cell of one shard without replicas to hold the others against."])]
+        return ["There is no cell of one shard without replicas to hold the others against."]
     names = list(next(iter(found.values())))
     rows = [
-        {"cell": name, "measured": over(cells[name], first)}
-        | by
-        | ({"article": article[name]} if name in article else {})
+        {"cell": name, "measured": over(cells[name], first), "article": article.get(name), **by}
         for name, by in found.items()
     ]
     columns = [Words("cell", "configuration"), Column("measured", "measured"), *(Column(name, name) for name in names)]
@@ -289,7 +289,7 @@ def expected(cells: Mapping[str, Cell], kind: str, meaning: str, article: Mappin
             shown[name]["articles"] = _point(article[name])
     caption = f"{UNITS[kind].capitalize()} over those of 1s-0r, with their intervals, beside model and articles."
     figure = Figure(plots.cells(shown, "times 1s-0r", 1.0), caption)
-    return [Section(title, [text, Sheet(f"expected {kind}", columns, rows), figure])]
+    return [text, Sheet(f"expected {kind}", columns, rows), figure]
 
 
 def _point(value: float) -> Estimate:
@@ -298,21 +298,20 @@ def _point(value: float) -> Estimate:
 
 def _limits(race: Race) -> list[str | Sheet]:
     rows = []
-    for cell in cells_of(race, kinds_of(race)[0]).values():
-        for number_of, one in cell.passes.items():
-            held = "; ".join(f"{node}: {' '.join(shards) or '–'}" for node, shards in one.table.items())
-            rows.append(
-                {
-                    "cell": cell.name,
-                    "pass": str(number_of),
-                    "shards": held if is_even(one.table) else f"{held} (uneven)",
-                    "bottleneck": bottleneck(one, race),
-                    "cores": ", ".join(f"{node} {cores:.2f}" for node, cores in one.cores().items()),
-                    "client": f"{one.client()[0]:.2f}",
-                    "queue": one.queue(),
-                    "rejected": one.rejected(),
-                }
-            )
+    for cell, number_of, one in passes_of(main_cells(race)):
+        held = "; ".join(f"{node}: {' '.join(shards) or '–'}" for node, shards in one.table.items())
+        rows.append(
+            {
+                "cell": cell.name,
+                "pass": str(number_of),
+                "shards": held if is_even(one.table) else f"{held} (uneven)",
+                "bottleneck": bottleneck(one, race),
+                "cores": ", ".join(f"{node} {cores:.2f}" for node, cores in one.cores().items()),
+                "client": f"{one.client()[0]:.2f}",
+                "queue": one.queue(),
+                "rejected": one.rejected(),
+            }
+        )
     columns = [Words("cell", "configuration"), Column("pass", "pass"), Words("shards", "shards (p primary, r replica)")]
     columns += [Words("bottleneck", "bottleneck"), Words("cores", "CPU cores used"), Column("client", "client")]
     columns += [Column("queue", "queue"), Column("rejected", "rejected")]

@@ -1,6 +1,6 @@
 """Says how many nodes, shards and replicas a load takes, by models fitted to races of the capacity challenges."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -66,21 +66,17 @@ class Models:
 
     def busy(self, nodes: int, shards: int, goal: Goal) -> float:
         """Part of the busiest node's time; as if one node were the busiest with both kinds of requests."""
-        held = _spread(nodes, shards, goal.replicas)
         busy = 0.0
-        if self.queries:
+        if costs := self.queries:
             visits = _visits(nodes, shards, goal.replicas)
-            costs = self.queries
             each = visits * (costs.visit_s + costs.document_s * goal.documents / shards) + costs.request_s / nodes
             busy += goal.searches * each
         if self.indexing:
-            busy += goal.docs * self.indexing.seconds(held)
+            busy += goal.docs * self.indexing.seconds(_spread(nodes, shards, goal.replicas))
         return busy
 
 
-@cache
-def _spread(nodes: int, shards: int, replicas: int) -> model.Table:
-    return model.spread(nodes, shards, replicas)
+_spread = cache(model.spread)
 
 
 @cache
@@ -102,10 +98,7 @@ def cheapest(models: Models, goal: Goal) -> Layout | None:
 
 
 def fitted(queries: Sequence[Measured], indexing: Sequence[Measured]) -> Models:
-    return Models(
-        model.fit_queries(queries) if queries else None,
-        model.fit_indexing(indexing) if indexing else None,
-    )
+    return Models(model.fit_queries(queries) if queries else None, model.fit_indexing(indexing) if indexing else None)
 
 
 def resampled(cells: Sequence[Measured], rng: np.random.Generator) -> list[Measured]:
@@ -149,7 +142,7 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
     ):
         if wanted and len(cells) <= model.COSTS:
             raise ReportError(f"{name} takes a race of {challenge} with more than {model.COSTS} cells among RACES")
-    groups = ((queries, model.fit_queries), (indexing, model.fit_indexing))
+    errors = {"searches": _errors(queries, model.fit_queries), "indexing": _errors(indexing, model.fit_indexing)}
     models = fitted(queries, indexing)
     today = goal.documents or max((cell.documents for cell in queries), default=0)
     grown = replace(goal, docs=goal.docs * goal.growth, searches=goal.searches * goal.growth,
@@ -182,8 +175,8 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
             "**Warning:** the raced indices are too small to tell what a document scanned costs, so the plan leaves it "
             "out: race with more word_documents, and count_all_hits as your searches have it."
         )
-    errors = [e for cells, fit in groups if cells for e in _held_out(cells, fit)]
-    if errors and (error := float(np.median(errors))) > goal.headroom:
+    of_cells = [error for of in errors.values() for error in of]
+    if of_cells and (error := float(np.median(of_cells))) > goal.headroom:
         lines.append(
             f"**Warning:** the model misses cells that it has not seen by {percent(error)} in the median, "
             "more than the headroom: race more passes on a quiet machine, with longer cells, before you rely on this."
@@ -191,18 +184,18 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
     return (
         "# Plan\n\n" + "".join(f"- {line}\n" for line in lines)
         + "\n## What more or fewer nodes do\n\n" + _around(models, grown, best)
-        + "\n## Model\n\n" + _model(models, queries, indexing)
+        + "\n## Model\n\n" + _model(models, errors)
         + _mixed(races, models)
     )  # fmt: skip
 
 
 def _extrapolations(best: Layout, goal: Goal, *groups: Sequence[Measured]) -> Iterable[str]:
     cells = [cell for group in groups for cell in group]
-    replicas = max(len(held) for c in cells for held in [_copies(c)]) - 1
+    copies = [sum(shard[:-1] == "0" for held in cell.table.values() for shard in held) for cell in cells]
     for what, value, most in (
         ("nodes", best.nodes, max(len(cell.table) for cell in cells)),
         ("shards", best.shards, max(cell.shards for cell in cells)),
-        ("replicas", goal.replicas, replicas),
+        ("replicas", goal.replicas, max(copies) - 1),
         ("documents", goal.documents if groups[0] else 0, max(cell.documents for cell in cells)),
     ):
         if value > most:
@@ -212,19 +205,13 @@ def _extrapolations(best: Layout, goal: Goal, *groups: Sequence[Measured]) -> It
             )
 
 
-def _copies(cell: Measured) -> list[str]:
-    """The copies of the first shard."""
-    return [shard for held in cell.table.values() for shard in held if shard[:-1] == "0"]
-
-
 def _doubts(races: Sequence[Race]) -> Iterable[str]:
     for race in races:
         if not race.document.get("results"):
             yield f"**Warning:** race [{race.id}] was not finished."
         if any("cpu_held_by" in node for node in race.target):
             yield f"Race [{race.id}] simulates nodes on one machine: take the shape from it, and race on your own."
-        passes = [p for kind in capacity.kinds_of(race)[:1] for c in capacity.cells_of(race, kind).values()
-                  for p in c.passes.values()]  # fmt: skip
+        passes = [one for _, _, one in capacity.passes_of(capacity.main_cells(race))]
         free = sum(not capacity.full_nodes(one, race) for one in passes)
         if free:
             yield (
@@ -248,17 +235,28 @@ def _around(models: Models, goal: Goal, best: Layout) -> str:
     )
 
 
-def _model(models: Models, queries: Sequence[Measured], indexing: Sequence[Measured]) -> str:
-    costs: dict[str, float] = {}
-    if models.queries:
-        costs["search: a shard, whatever it holds"] = 1e3 * models.queries.visit_s
-        costs["search: a million documents of that shard"] = 1e9 * models.queries.document_s
-        costs["search: a request, spread over all nodes"] = 1e3 * models.queries.request_s
-    if models.indexing:
-        costs["document: its primary shard"] = 1e3 * models.indexing.primary_s
-        costs["document: each replica"] = 1e3 * models.indexing.replica_s
-        costs["document: a request, spread over all nodes"] = 1e3 * models.indexing.request_s
-    rows = [{"cost": cost, "ms": ms} for cost, ms in costs.items()]
+COSTS = {
+    QueryModel: {
+        "search: a shard, whatever it holds": 1e3,
+        "search: a million documents of that shard": 1e9,
+        "search: a request, spread over all nodes": 1e3,
+    },
+    IndexModel: {
+        "document: its primary shard": 1e3,
+        "document: each replica": 1e3,
+        "document: a request, spread over all nodes": 1e3,
+    },
+}
+"""What each model's costs are, and the factor from its seconds to ms."""
+
+
+def _model(models: Models, errors: Mapping[str, Sequence[float]]) -> str:
+    rows = [
+        {"cost": cost, "ms": factor * seconds}
+        for found in (models.queries, models.indexing)
+        if found
+        for (cost, factor), seconds in zip(COSTS[type(found)].items(), vars(found).values())
+    ]
     text = (
         "A cluster is as fast as the node with most to do. What it has to do is counted from the shards that it holds; "
         "searches go where least is to do. What each of it takes of a node's time is fitted to all cells, no cost "
@@ -266,19 +264,16 @@ def _model(models: Models, queries: Sequence[Measured], indexing: Sequence[Measu
         + Table("costs", [Words("cost", "cost"), Column("ms", "time", "ms")], rows).markdown()
         + "\n"
     )
-    for what, errors in (
-        ("searches", _held_out(queries, model.fit_queries)),
-        ("indexing", _held_out(indexing, model.fit_indexing)),
-    ):
-        if errors:
+    for what, of in errors.items():
+        if of:
             text += (
-                f"Hold-out error, {what}, each cell left out in turn: {percent(float(np.median(errors)))} in the "
-                f"median of {len(errors)}, {percent(max(errors))} at most.\n"
+                f"Hold-out error, {what}, each cell left out in turn: {percent(float(np.median(of)))} in the "
+                f"median of {len(of)}, {percent(max(of))} at most.\n"
             )
     return text
 
 
-def _held_out(cells: Sequence[Measured], fit: Callable[[Iterable[Measured]], model.Model]) -> list[float]:
+def _errors(cells: Sequence[Measured], fit: Callable[[Iterable[Measured]], model.Model]) -> list[float]:
     """Relative error of each cell by the model of the others; none when they are too few."""
     expected = model.held_out(cells, fit)
     errors = [abs(e / float(np.median(c.rates)) - 1) for e, c in zip(expected, cells)]
@@ -302,18 +297,10 @@ def _mixed(races: Sequence[Race], models: Models) -> str:
                 rows.append(row | {"error": expected / median - 1})
     if not rows:
         return "\nNo race of capacity-mixed is among RACES: that searches and documents add up is assumed.\n"
+    columns = [Words("cell", "configuration"), Column("docs", "documents/s"), Column("seen", "searches/s")]
+    columns += [Column("expected", "model"), share("error", "error")]
     return (
         "\nSearches beside documents, by the model fitted to each alone, against capacity-mixed:\n\n"
-        + Table(
-            "mixed",
-            [
-                Words("cell", "configuration"),
-                Column("docs", "documents/s"),
-                Column("seen", "searches/s"),
-                Column("expected", "model"),
-                share("error", "error"),
-            ],
-            rows,
-        ).markdown()
+        + Table("mixed", columns, rows).markdown()
         + f"\nError: {percent(float(np.median(errors)))} in the median, {percent(max(errors))} at most.\n"
     )
