@@ -1,5 +1,7 @@
 """The capacity challenges: what shards and replicas do to throughput, and how large a cluster must be."""
 
+from functools import partial
+
 from ..core.challenge import Challenge, Compared, Key, Needs, Operation, Sample
 from ..core.index import CHECK_TARGET
 from ..core.limits import said
@@ -75,7 +77,6 @@ INDEXING = Operation(
 LOOK = Operation(
     MONITOR,
     load.Monitor,
-    load.MonitorParams,
     samples=(
         Sample(
             MONITOR,
@@ -123,7 +124,6 @@ BULK = Integer(
     high=10_000,
 )
 ALL_HITS = Flag("count_all_hits", "Count all hits of a search, not 10,000 at most.")
-NEEDS = Needs(nodes=3, node_cores=0.4)
 COMPARED = Compared(
     PREPARE,
     ("ms",),
@@ -133,41 +133,35 @@ COMPARED = Compared(
     enough=6,  # with the interval of so few by Student's t, see docs/statistics.md
     derived=(Key("ms", "ms", "time per search or document at full load"),),
 )
-DROPS = (indices.index_of("*"),)
-GENERATED = said("The documents are random words: real text has other frequencies, and real searches other terms.")
+Capacity = partial(
+    Challenge,
+    corpora=(Words,),
+    compared=COMPARED,
+    needs=Needs(nodes=3, node_cores=0.4),
+    test_mode={"passes": 2},
+    limits=(said("The documents are random words: real text has other frequencies, and real searches other terms."),),
+    drops=(indices.index_of("*"),),
+)
 CHALLENGES = (
-    Challenge(
+    Capacity(
         name="capacity-query",
         question="What do shards and replicas do to the throughput of searches?",
-        corpora=(Words,),
         operations=(CHECK_TARGET, CHECK, BUILD, PREPARED, SEARCH, LOOK, DROP),
         parameters=(*COMMON, ALL_HITS),
-        compared=COMPARED,
         minutes=50,
         disk_factor=35,
-        needs=NEEDS,
-        test_mode={"passes": 2},
-        limits=(GENERATED,),
-        drops=DROPS,
     ),
-    Challenge(
+    Capacity(
         name="capacity-indexing",
         question="What do shards and replicas do to the throughput of indexing?",
-        corpora=(Words,),
         operations=(CHECK_TARGET, CHECK, PREPARED, INDEXING, LOOK, DROP),
         parameters=(*COMMON, BULK),
-        compared=COMPARED,
         minutes=20,
         disk_factor=10,
-        needs=NEEDS,
-        test_mode={"passes": 2},
-        limits=(GENERATED,),
-        drops=DROPS,
     ),
-    Challenge(
+    Capacity(
         name="capacity-mixed",
         question="What do searches and indexing cost each other?",
-        corpora=(Words,),
         operations=(CHECK_TARGET, CHECK, BUILD, PREPARED, SEARCH, INDEXING, LOOK, DROP),
         parameters=(
             *COMMON,
@@ -182,12 +176,7 @@ CHALLENGES = (
                 high=10_000_000,
             ),
         ),
-        compared=COMPARED,
         minutes=75,
         disk_factor=35,
-        needs=NEEDS,
-        test_mode={"passes": 2},
-        limits=(GENERATED,),
-        drops=DROPS,
     ),
 )

@@ -11,6 +11,7 @@ from typing import Any
 
 from esrally import exceptions
 
+from ..core.challenge import Values
 from ..core.index import create_own_index, delete_own_index
 from ..core.index import index_body as body_of
 from ..core.rounds import Guard, Params
@@ -142,15 +143,15 @@ class CheckGrid(Guard):
                 f"target has {len(nodes)}: race without HOSTS, or with capacity_replicas of {len(nodes) - 1} at most"
             )
         await check_disks(es)
-        return {"weight": 1, "unit": "ops"}
+        return {}
 
 
 class BuildWords(Guard):
     """Loads the corpus into the index of most shards, so that all nodes take part, and makes the others of the grid
     from that: it is shrunk to one shard, and this split into the others, which keeps documents and takes no analysis.
 
-    Mandatory keys: ``shards`` (a list), ``body`` of the index of most shards, ``documents_file``, ``documents``,
-    ``counts`` (of :class:`..corpus.files.Count`), ``foreign``.
+    Mandatory keys: ``parameters``, ``body`` of the index of most shards, ``documents_file``, ``documents``, ``counts``
+    (of :class:`..corpus.files.Count`).
 
     :raises esrally.exceptions.RallyAssertionError: when documents were rejected, or documents or hits differ from
         the corpus; this ends the race.
@@ -158,10 +159,10 @@ class BuildWords(Guard):
 
     async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         await touch(es)
-        grid = params["shards"]
+        grid = params["parameters"]["capacity_shards"]
         first, source = index_of(1), index_of(max(grid))
         with aside(es):
-            await _drop(es, [1, *grid], params["foreign"])
+            await _drop(es, [1, *grid], params["parameters"])
             await create_own_index(es, source, params["body"])
             started = time.perf_counter()
             await load_all(es, source, self._bodies(params["documents_file"]), LOADERS)
@@ -222,8 +223,8 @@ class PrepareCell(Guard):
     For queries the number of replicas is changed on the index as it is; for indexing all indices of the grid are
     deleted and the cell's made anew.
 
-    Mandatory keys: ``cell``, ``shards``, ``replicas``, ``rate``, ``pass``, ``grid`` (shards of all cells), ``body``
-    (None to keep the index), ``foreign``.
+    Mandatory keys: ``cell``, ``shards``, ``replicas``, ``rate``, ``pass``, ``parameters``, ``body`` (None to keep the
+    index).
 
     :raises esrally.exceptions.RallyAssertionError: when that takes more than ten minutes, or a node has left since the
         first cell; this ends the race.
@@ -239,15 +240,13 @@ class PrepareCell(Guard):
         shards, replicas, index = params["shards"], params["replicas"], index_of(params["shards"])
         with aside(es):
             if params["body"]:
-                await _drop(es, params["grid"], params["foreign"])
+                await _drop(es, params["parameters"]["capacity_shards"], params["parameters"])
                 await create_own_index(es, index, params["body"])
             else:
                 settings = {"index.number_of_replicas": replicas, "index.blocks.write": False}
                 await request(es, "PUT", f"/{index}/_settings", settings)
         table = await settle(es, index, shards * (1 + replicas))
         return {
-            "weight": 1,
-            "unit": "ops",
             **{key: params[key] for key in ("cell", "shards", "replicas", "rate", "pass")},
             "documents": (await get(es, f"/{index}/_count"))["count"],
             "shard_table": json.dumps(table),
@@ -261,32 +260,28 @@ class DropWords(Guard):
         await touch(es)
         values = params["parameters"]
         with aside(es):
-            await _drop(es, values["capacity_shards"], values["delete_foreign_index"])
-        return {"weight": 1, "unit": "ops"}
+            await _drop(es, values["capacity_shards"], values)
+        return {}
 
 
-async def _drop(es: Any, shards: list[int], foreign: bool) -> None:
+async def _drop(es: Any, shards: list[int], values: Values) -> None:
     for number in shards:
-        await delete_own_index(es, index_of(number), foreign)
+        await delete_own_index(es, index_of(number), values["delete_foreign_index"])
 
 
 class CapacityParams(Params):
     """What the param sources of the capacity challenges share: the corpus, and which client of how many this is."""
 
+    _client, _clients = 0, 1
+
     def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
         super().__init__(track, params, **kwargs)
         self._prepared = Prepared(track, Words)
-        self._client, self._clients = 0, 1
 
     def partition(self, partition_index: int, total_partitions: int) -> "CapacityParams":
         part = copy.copy(self)
         part._client, part._clients = partition_index, total_partitions
         return part
-
-    @property
-    def _cell(self) -> dict[str, Any]:
-        """The cell and, by the track processor, its pass."""
-        return {key: self.operation[key] for key in ("cell", "pass")}
 
 
 class BuildWordsParams(CapacityParams):
@@ -295,12 +290,11 @@ class BuildWordsParams(CapacityParams):
     def params(self) -> dict[str, Any]:
         shards = self.values["capacity_shards"]
         return {
-            "shards": shards,
+            "parameters": self.values,
             "body": index_body(self.track, self.values["words_mapping"], max(shards), 0, lcm(*shards)),
             "documents_file": self._prepared.file(),
             "documents": self._prepared.corpus.documents,
             "counts": self._prepared.counts(self.values),
-            "foreign": self.values["delete_foreign_index"],
         }
 
 
@@ -312,11 +306,4 @@ class PrepareCellParams(CapacityParams):
     def params(self) -> dict[str, Any]:
         shards, replicas = self.operation["shards"], self.operation["replicas"]
         body = index_body(self.track, self.values["words_mapping"], shards, replicas, shards)
-        return self._cell | {
-            "shards": shards,
-            "replicas": replicas,
-            "rate": self.operation["rate"],
-            "grid": self.values["capacity_shards"],
-            "body": body if self.operation["anew"] else None,
-            "foreign": self.values["delete_foreign_index"],
-        }
+        return self.operation | {"body": body if self.operation["anew"] else None}

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import psutil
@@ -36,8 +37,6 @@ class QueryRunner(Runner):
         failed = shards["failed"] or response["timed_out"]
         problem = f"{shards['failed']} of {shards['total']} shards failed, or it timed out"
         return {
-            "weight": 1,
-            "unit": "ops",
             **{key: params[key] for key in ("cell", "pass")},
             "took": response["took"],
             "hits": response["hits"]["total"]["value"],
@@ -102,10 +101,7 @@ class Monitor(Runner):
         host = psutil.cpu_times()
         idle = host.idle + getattr(host, "iowait", 0.0)
         result = {
-            "weight": 1,
-            "unit": "ops",
-            "cell": params["cell"],
-            "pass": params["pass"],
+            **{key: params[key] for key in ("cell", "pass")},
             "nodes": json.dumps(nodes),
             "client_cpu_ms": float(1000 * sum(map(_cpu_seconds, self._rally))),
             "host_busy_ms": float(1000 * (sum(host[:HOST_TIMES]) - idle)),
@@ -124,24 +120,21 @@ def _cpu_seconds(process: psutil.Process) -> float:
 
 
 class QueryParams(CapacityParams):
-    """The queries in turn, each client from a place of its own on. Mandatory keys: ``cell``, ``shards``; track
-    parameter: ``count_all_hits``.
-    """
+    """The queries in turn. Mandatory keys: ``cell``, ``shards``; track parameter: ``count_all_hits``."""
 
-    def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
-        super().__init__(track, params, **kwargs)
-        self._queries: Iterator[str] | None = None
+    @cached_property
+    def _queries(self) -> Iterator[str]:
+        """Each client begins at a place of its own."""
+        texts = self._prepared.corpus.queries(QUERIES)
+        first = self._client * QUERIES // self._clients
+        return itertools.cycle(texts[first:] + texts[:first])
 
     def params(self) -> dict[str, Any]:
-        if self._queries is None:
-            texts = self._prepared.corpus.queries(QUERIES)
-            first = self._client * QUERIES // self._clients
-            self._queries = itertools.cycle(texts[first:] + texts[:first])
         body: dict[str, Any] = {"query": {"match": {FIELDS[0]: next(self._queries)}}}
         if self.values["count_all_hits"]:
             body["track_total_hits"] = True
         path = f"/{index_of(self.operation['shards'])}/_search?filter_path=took,timed_out,_shards,hits.total"
-        return self._cell | {"path": path, "body": body}
+        return self.operation | {"path": path, "body": body}
 
 
 class DocumentParams(CapacityParams):
@@ -150,17 +143,12 @@ class DocumentParams(CapacityParams):
     Mandatory keys: ``cell``, ``shards``; track parameter: ``capacity_bulk_size`` (1 for a request per document).
     """
 
-    def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
-        super().__init__(track, params, **kwargs)
-        self._lines: Iterator[bytes] | None = None
-
     def params(self) -> dict[str, Any]:
-        if self._lines is None:
-            self._lines = self._stretch()
         documents = list(itertools.islice(self._lines, self.values["capacity_bulk_size"]))
-        return self._cell | {"index": index_of(self.operation["shards"]), "documents": documents}
+        return self.operation | {"index": index_of(self.operation["shards"]), "documents": documents}
 
-    def _stretch(self) -> Iterator[bytes]:
+    @cached_property
+    def _lines(self) -> Iterator[bytes]:
         file = self._prepared.file()
         size = os.path.getsize(file)
         first, last = (size * client // self._clients for client in (self._client, self._client + 1))
@@ -173,10 +161,3 @@ class DocumentParams(CapacityParams):
                     f.seek(0)  # a stretch without the start of a line: more clients than documents
                 while f.tell() < last:
                     yield f.readline()
-
-
-class MonitorParams(CapacityParams):
-    """Mandatory key: ``cell``."""
-
-    def params(self) -> dict[str, Any]:
-        return self._cell
