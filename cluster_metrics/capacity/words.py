@@ -7,16 +7,14 @@ that the challenges follow (fields of 500 to 600 characters).
 
 import hashlib
 import itertools
-import sys
 from array import array
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ..core.parameters import SEED, Choice, Integer, Parameter
+from ..corpus.draws import numbers, shake, slots
 from ..corpus.files import Corpus, Count, Part
 
 FORMAT_VERSION = 1
@@ -98,9 +96,7 @@ class Words(Corpus):
     def slots(self) -> list[str]:
         """65,536 words, each in as many slots as its frequency asks."""
         words = sorted(vocabulary(), key=lambda word: hashlib.sha256(f"{self.seed}/{word}".encode()).digest())
-        weights = [10**9 // place if self.frequency == "natural" else 10**9 for place in range(1, len(words) + 1)]
-        ends = list(accumulate(weights))
-        return [words[bisect_right(ends, (2 * slot + 1) * ends[-1] // (2 * SLOTS))] for slot in range(SLOTS)]
+        return slots(words, SLOTS, self.frequency == "natural")
 
     def texts(self) -> Iterator[tuple[str, ...]]:
         """The fields of each document, in order."""
@@ -120,8 +116,4 @@ class Words(Corpus):
         return [" ".join(slots[draw] for draw in drawn[: 1 + length % 4]) for length, *drawn in zip(*[draws] * 5)]
 
     def _draws(self, kind: str, block: int, count: int) -> array:
-        key = f"{NAME}/{FORMAT_VERSION}/{self.seed}/{kind}/{block}"
-        draws = array("H", hashlib.shake_128(key.encode()).digest(2 * count))
-        if sys.byteorder == "big":
-            draws.byteswap()
-        return draws
+        return numbers(shake(NAME, FORMAT_VERSION, self.seed, kind, block, size=2 * count))

@@ -9,15 +9,13 @@ every line another. Lines are ASCII, without backslash or control characters, so
 more. All draws come from SHAKE-128: the same lines on every host, and any block without those before it.
 """
 
-import hashlib
-import sys
 from array import array
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
-from itertools import accumulate
-from typing import Any
 
+from .draws import numbers, shake, slots
+
+NAME = "loglines"
 FORMAT_VERSION = 1
 BLOCK_LINES = 10_000
 LINES_PER_SECOND = 100
@@ -41,23 +39,6 @@ _SYSTEMS = (
 )
 
 
-def _shake(*key: object, size: int) -> bytes:
-    return hashlib.shake_128("/".join(map(str, ("loglines", FORMAT_VERSION, *key))).encode()).digest(size)
-
-
-def _numbers(raw: bytes) -> array:
-    found = array("H", raw)
-    if sys.byteorder == "big":
-        found.byteswap()
-    return found
-
-
-def zipf(items: Sequence[Any]) -> list[Any]:
-    """The items, each in as many of ``SLOTS`` slots as Zipf's law gives to its place; the first has most."""
-    ends = list(accumulate(10**9 // place for place in range(1, len(items) + 1)))
-    return [items[bisect_right(ends, (2 * slot + 1) * ends[-1] // (2 * SLOTS))] for slot in range(SLOTS)]
-
-
 def _agents() -> list[str]:
     return [
         f"Mozilla/5.0 ({system}) AppleWebKit/537.36 (KHTML, like Gecko) "
@@ -68,11 +49,11 @@ def _agents() -> list[str]:
 
 
 def _tables(seed: int) -> list[list[str]]:
-    raw = _shake(seed, "clients", size=4 * SLOTS)
+    raw = shake(NAME, FORMAT_VERSION, seed, "clients", size=4 * SLOTS)
     clients = [".".join(map(str, raw[i : i + 4])) for i in range(0, len(raw), 4)]
     requests = [f"{method} {section}" for section in _SECTIONS for method in _METHODS]
     referrers = [site if site == "-" else f"{site}{n}" for n in range(64) for site in _SITES]
-    return [zipf(items) for items in (clients, requests, _ENDINGS, _STATUSES, referrers, _agents())]
+    return [slots(items, SLOTS) for items in (clients, requests, _ENDINGS, _STATUSES, referrers, _agents())]
 
 
 def records(seed: int, block: int) -> Iterator[tuple]:
@@ -83,12 +64,12 @@ def records(seed: int, block: int) -> Iterator[tuple]:
     :return: tuples as ``TEMPLATE`` takes them.
     """
     clients, requests, endings, statuses, referrers, agents = _tables(seed)
-    draws = _numbers(_shake(seed, "block", block, size=2 * 8 * BLOCK_LINES))
+    draws = numbers(shake(NAME, FORMAT_VERSION, seed, "block", block, size=2 * 8 * BLOCK_LINES))
     columns = [draws[i * BLOCK_LINES : (i + 1) * BLOCK_LINES] for i in range(8)]
     first = START + timedelta(seconds=block * BLOCK_LINES // LINES_PER_SECOND)
     seconds = (first + timedelta(seconds=s) for s in range(BLOCK_LINES // LINES_PER_SECOND))
     times = (f"{t:%d}/{_MONTHS[t.month - 1]}/{t:%Y:%H:%M:%S} +0000" for t in seconds)
-    ids = _shake(seed, "ids", block, size=16 * BLOCK_LINES).hex()
+    ids = shake(NAME, FORMAT_VERSION, seed, "ids", block, size=16 * BLOCK_LINES).hex()
 
     def looked_up(table: list[str], column: array) -> Iterator[str]:
         return map(table.__getitem__, (draw % SLOTS for draw in column))

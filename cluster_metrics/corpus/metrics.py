@@ -8,8 +8,6 @@ same bytes on every host and Python version, and any sweep can be made without t
 per epoch: row ``i`` starts at byte ``i * row_bytes``.
 """
 
-import hashlib
-import sys
 from array import array
 from bisect import bisect_left
 from collections import Counter
@@ -20,6 +18,7 @@ from typing import Any, ClassVar
 
 from ..core.parameters import SEED, Integer, Parameter
 from .answers import field_answers
+from .draws import numbers, shake
 from .encoded import ENCODINGS, JSON, RowFormat
 from .files import Corpus, CorpusError, Count, Part
 
@@ -123,10 +122,6 @@ class Metrics(Corpus):
         return [f"N{node:03d}" for node in range(1, self.nodes + 1)]
 
 
-def _shake(*key: object, size: int) -> bytes:
-    return hashlib.shake_128("/".join(map(str, (NAME, FORMAT_VERSION, *key))).encode()).digest(size)
-
-
 def _triangular(centre: int, half_width: int) -> list[int]:
     lower = [isqrt(half_width * half_width * (2 * k + 1) // QUANTILES) for k in range(QUANTILES // 2)]
     return [centre - half_width + v for v in lower] + [centre + half_width - v for v in reversed(lower)]
@@ -153,7 +148,7 @@ def quantiles(corpus: Metrics, node: int) -> dict[str, list[int]]:
     ``cpu`` and ``mem`` (percent) are triangular around a level of the node's own, ``net`` (kB/s) is a truncated Pareto
     distribution with a scale of the node's own.
     """
-    r = _shake(corpus.seed, "node", node, size=5)
+    r = shake(NAME, FORMAT_VERSION, corpus.seed, "node", node, size=5)
     micros = {
         "cpu": _triangular((20 + r[0] % 56) * MICRO, (5 + r[1] % 15) * MICRO),
         "mem": _triangular((40 + r[2] % 49) * MICRO, (3 + r[3] % 9) * MICRO),
@@ -171,12 +166,9 @@ def _draws(corpus: Metrics, epoch: int) -> Iterator[array]:
     block = array("H")
     for sweep, first in enumerate(range(0, corpus.rows_per_epoch, sweep_rows)):
         rows = min(sweep_rows, corpus.rows_per_epoch - first)
-        raw = bytearray(_shake(corpus.seed, "epoch", epoch, sweep, size=2 * len(FIELDS) * rows))
+        raw = bytearray(shake(NAME, FORMAT_VERSION, corpus.seed, "epoch", epoch, sweep, size=2 * len(FIELDS) * rows))
         raw[1::2] = raw[1::2].translate(_LOW_NIBBLE)
-        draws = array("H", raw)
-        if sys.byteorder == "big":
-            draws.byteswap()
-        block.extend(draws)
+        block.extend(numbers(raw))
         if len(block) >= BLOCK_ROWS * len(FIELDS) or first + rows == corpus.rows_per_epoch:
             yield block
             block = array("H")

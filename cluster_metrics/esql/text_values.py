@@ -13,15 +13,13 @@ The form ``value`` is that published, ``{"text": "text 0001"}``. In the form ``l
 :mod:`..corpus.loglines`, and the value stands beside it.
 """
 
-import hashlib
-import sys
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, ClassVar
 
 from ..core.parameters import SEED, Choice, Integer, Parameter
 from ..corpus import loglines
+from ..corpus.draws import numbers, shake
 from ..corpus.files import Corpus, CorpusError, Count, Part
 
 FORMAT_VERSION = 1
@@ -155,10 +153,7 @@ def order_of(corpus: TextValues, block: int) -> list[int]:
     in_order = [value for value in range(1, corpus.values + 1) for _ in range(repeats)]
     if corpus.order == "clustered":
         return in_order
-    key = f"{NAME}/{FORMAT_VERSION}/{corpus.seed}/{block}"
-    draws = array("Q", hashlib.shake_128(key.encode()).digest(8 * len(in_order)))
-    if sys.byteorder == "big":
-        draws.byteswap()
+    draws = numbers(shake(NAME, FORMAT_VERSION, corpus.seed, block, size=8 * len(in_order)), "Q")
     return [in_order[i] for i in sorted(range(len(in_order)), key=draws.__getitem__)]
 
 
