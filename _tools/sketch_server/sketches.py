@@ -12,9 +12,6 @@ from cluster_metrics.corpus.metrics import FIELDS
 
 K = 200
 """Size of a sketch, the library's default."""
-RANK_ERROR: float = Sketch.get_normalized_rank_error(K, False)
-"""What the library promises of a sketch of that size: the greatest rank error over all quantiles, as a share of the
-rows, stays below it in 99 % of sketches."""
 COLUMNS = ("epoch", "node", "task", *FIELDS)
 
 

@@ -137,10 +137,6 @@ class Corpus:
         path = root / part.file
         return problems(path, part.size if part.exact else None) + problems(answers_file(path))
 
-    def is_made(self, number: int, root: Path) -> bool:
-        """Whether a part and its answers are below ``root``, whole."""
-        return not self.problems(number, root)
-
 
 def answers_file(rows_file: str | os.PathLike) -> Path:
     """Where the exact answers stand: beside the rows."""
@@ -182,11 +178,6 @@ def problems(path: Path, size: int | None = None) -> list[str]:
         return [] if whole else [f"[{path}] is damaged"]
     except OSError as e:
         return [f"[{path}] is missing" if isinstance(e, FileNotFoundError) else f"cannot read [{path}]: {e.strerror}"]
-
-
-def is_whole(path: Path) -> bool:
-    """Whether a file has its sha256."""
-    return not problems(path)
 
 
 def write_whole(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cluster_metrics.corpus import files, prepared
 from cluster_metrics.corpus.encoded import ENCODINGS, JSON, encoded_file, generate_bodies
-from cluster_metrics.corpus.files import CorpusError, answers_file, is_whole, load_answers, seal_of
+from cluster_metrics.corpus.files import CorpusError, answers_file, load_answers, problems, seal_of
 from cluster_metrics.corpus.metrics import FIELDS, Metrics, rows
 
 ROOT = Path(__file__).parents[3]
@@ -120,12 +120,12 @@ def test_a_damaged_epoch_is_made_anew(tmp_path):
     whole = path.read_bytes()
     for damage in (whole[:-1], whole[:-2] + b" \n", b""):
         path.write_bytes(damage)
-        assert not SMALL.is_made(0, tmp_path)
+        assert SMALL.problems(0, tmp_path)
         assert SMALL.generate(0, tmp_path).read_bytes() == whole
     answers_file(path).unlink()
-    assert not SMALL.is_made(0, tmp_path)
+    assert SMALL.problems(0, tmp_path)
     SMALL.generate(0, tmp_path)
-    assert SMALL.is_made(0, tmp_path)
+    assert not SMALL.problems(0, tmp_path)
 
 
 def flip(path):
@@ -146,10 +146,10 @@ def test_a_flipped_bit_in_rows_or_answers_is_noticed_and_they_are_made_anew(tmp_
     whole = damaged.read_bytes()
     for path in (damaged, seal_of(damaged)):
         flip(path)
-        assert not is_whole(damaged)
-        assert not SMALL.is_made(0, tmp_path)
+        assert problems(damaged)
+        assert SMALL.problems(0, tmp_path)
         SMALL.generate(0, tmp_path)
-        assert SMALL.is_made(0, tmp_path)
+        assert not SMALL.problems(0, tmp_path)
         assert damaged.read_bytes() == whole
 
 
@@ -161,10 +161,10 @@ def test_a_flipped_bit_in_bulk_bodies_is_noticed_and_they_are_made_anew(tmp_path
     whole = bodies.read_bytes()
     for path in (bodies, seal_of(bodies)):
         flip(path)
-        assert not is_whole(bodies)
-        assert SMALL.is_made(0, tmp_path), "rows and answers are as they were"
+        assert problems(bodies)
+        assert not SMALL.problems(0, tmp_path), "rows and answers are as they were"
         generate_bodies(SMALL, 0, encoding, rows_file)
-        assert is_whole(bodies)
+        assert not problems(bodies)
         assert bodies.read_bytes() == whole
 
 
@@ -192,10 +192,10 @@ def test_a_whole_copy_below_the_track_is_used(tmp_path, track):
     written = (track / first).stat().st_mtime_ns
     prepared.generate(SMALL, 0, data, ["json"], said.append)
     assert (track / first).stat().st_mtime_ns == written
-    assert is_whole(encoded_file(track / first, "json"))
+    assert not problems(encoded_file(track / first, "json"))
     assert said == [] and not data.exists()
     prepared.generate(SMALL, 1, data, ["json"], said.append)
-    assert SMALL.is_made(1, data) and is_whole(encoded_file(data / second, "json"))
+    assert not SMALL.problems(1, data) and not problems(encoded_file(data / second, "json"))
     assert not (track / second).exists()
 
 
@@ -212,8 +212,8 @@ def test_a_damaged_copy_below_the_track_is_moved_aside_and_made_among_the_data(t
     )
     assert not (track / file).exists()
     assert (track / f"{file}.damaged").read_bytes() == found
-    assert SMALL.is_made(0, data) and (data / file).read_bytes() == whole
-    assert is_whole(encoded_file(data / file, "json")) and not encoded_file(track / file, "json").exists()
+    assert not SMALL.problems(0, data) and (data / file).read_bytes() == whole
+    assert not problems(encoded_file(data / file, "json")) and not encoded_file(track / file, "json").exists()
     said.clear()
     prepared.generate(SMALL, 0, data, ["json"], said.append)
     assert said == []
@@ -249,12 +249,12 @@ def test_a_killed_run_leaves_nothing_that_looks_whole_and_is_resumed(tmp_path):
     )
     assert subprocess.run([sys.executable, "-c", killed], cwd=ROOT, check=False).returncode == -9
     assert list(tmp_path.rglob("*.part")), "the run was not killed in the middle"
-    assert [SMALL.is_made(number, tmp_path) for number in (0, 1)] == [True, False]
+    assert [bool(SMALL.problems(number, tmp_path)) for number in (0, 1)] == [False, True]
     first = tmp_path / SMALL.parts()[0].file
     kept = first.stat().st_mtime_ns
     for number in (0, 1):
         SMALL.generate(number, tmp_path)
-    assert SMALL.is_made(1, tmp_path)
+    assert not SMALL.problems(1, tmp_path)
     assert not list(tmp_path.rglob("*.part"))
     assert first.stat().st_mtime_ns == kept
 

@@ -75,7 +75,7 @@ def test_damaged_answers_are_named_and_made_anew(tmp_path, damage):
     DAMAGES[damage](path)
     SMALL.generate(0, tmp_path, said.append)
     assert said[0] == f"[{path}] is {'missing' if damage == 'missing' else 'damaged'} and is made anew"
-    assert path.read_bytes() == whole and SMALL.is_made(0, tmp_path)
+    assert path.read_bytes() == whole and not SMALL.problems(0, tmp_path)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -153,7 +153,7 @@ def said_by(process):
 def test_of_several_generators_one_writes_and_the_others_wait_for_it(tmp_path):
     said = [said_by(process) for process in [generator(tmp_path, 0.2) for _ in range(4)]]
     rows_file = tmp_path / SLOW.parts()[0].file
-    assert SLOW.is_made(0, tmp_path) and problems(encoded_file(rows_file, "json")) == []
+    assert not SLOW.problems(0, tmp_path) and problems(encoded_file(rows_file, "json")) == []
     lines = [line for lines in said for line in lines]
     blocks = 2  # of 200,000 rows and a little more
     assert lines.count("writes") == 2 * blocks, "rows and bodies are written once each"
@@ -182,11 +182,11 @@ def test_a_killed_holder_of_the_lock_blocks_nobody(tmp_path, ends):
     heir = generator(tmp_path, 0)
     assert "is waited for" in heir.stdout.readline()
     time.sleep(0.3)
-    assert heir.poll() is None and not SLOW.is_made(0, tmp_path)
+    assert heir.poll() is None and SLOW.problems(0, tmp_path)
     os.kill(holder.pid, ends)
     assert holder.wait() == -ends
     assert any("rows in" in line for line in said_by(heir)) and heir.returncode == 0
-    assert SLOW.is_made(0, tmp_path) and not list(tmp_path.rglob("*.part"))
+    assert not SLOW.problems(0, tmp_path) and not list(tmp_path.rglob("*.part"))
 
 
 def test_what_a_killed_holder_left_is_no_part_of_the_next_file(tmp_path):
@@ -194,7 +194,7 @@ def test_what_a_killed_holder_left_is_no_part_of_the_next_file(tmp_path):
     path.parent.mkdir(parents=True)
     (path.parent / "epoch-1.json.part").write_bytes(b"x" * 10**6)
     SMALL.generate(0, tmp_path)
-    assert SMALL.is_made(0, tmp_path) and not list(tmp_path.rglob("*.part"))
+    assert not SMALL.problems(0, tmp_path) and not list(tmp_path.rglob("*.part"))
 
 
 def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path):

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from _tools.sketch_server.server import MOST_TABLES, TABLES, application
-from _tools.sketch_server.sketches import COLUMNS, RANK_ERROR, BadInput, Table
+from _tools.sketch_server.sketches import COLUMNS, BadInput, K, Sketch, Table
 from cluster_metrics.corpus.answers import percentile_bounds
 from cluster_metrics.corpus.files import load_answers
 from cluster_metrics.corpus.metrics import FIELDS, Metrics
@@ -434,7 +434,8 @@ def test_rank_errors_keep_the_bound_that_the_library_promises(corpus_table):
     """The promise: in 99 % of sketches no quantile is off by more. Of 90 sketches 6 or more exceed it with a
     probability of 2e-4, were it just kept."""
     table, values, _ = corpus_table
-    assert pytest.approx(0.0133, abs=1e-4) == RANK_ERROR
+    promised = Sketch.get_normalized_rank_error(K, False)
+    assert promised == pytest.approx(0.0133, abs=1e-4)
     percents = list(range(1, 100))
     beyond = 0
     for node, fields in table.answers(1, None, percents).items():
@@ -444,5 +445,5 @@ def test_rank_errors_keep_the_bound_that_the_library_promises(corpus_table):
             # a value that many rows share covers a span of ranks
             first, last = (np.searchsorted(exact, got, side) / len(exact) for side in ("left", "right"))
             wanted = np.array(percents) / 100
-            beyond += np.maximum(first - wanted, wanted - last).max() > RANK_ERROR
+            beyond += np.maximum(first - wanted, wanted - last).max() > promised
     assert beyond <= 5
