@@ -7,7 +7,6 @@ from typing import Any
 
 from esrally import exceptions
 
-from ..core.challenge import Values
 from ..core.rounds import Guard, RoundParams, Runner, losing_one, outcome, round_result, shuffled, timed
 from ..corpus.prepared import Prepared
 from ..wire.esql import PRAGMA, esql_request, response_problem, why_not
@@ -55,18 +54,16 @@ class Question:
         return esql_request(self.query, **PRAGMA, **({"profile": True} if profile else {}))
 
 
-class Questions:
-    """All questions of a race, with the exact answers beside them.
+class StoredFieldsParams(RoundParams):
+    """Param source of the rounds: every question once, by setting; settings and shares in seeded order.
 
-    :param track: the Rally track, after its track processor.
-    :param values: the track parameters ``shares_permille``, ``sequential_proportions_permille``, ``seed``.
+    Mandatory key: ``profile``, whether the profiler is on. Track parameters: ``shares_permille``,
+    ``sequential_proportions_permille``, ``seed``.
     """
 
-    def __init__(self, track: Any, values: Values):
+    def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
+        super().__init__(track, {"warmup-iterations": 0, **params}, **kwargs)
         self._prepared = Prepared(track, TextValues)
-        self._shares = values["shares_permille"]
-        self._settings = [AS_IS, *(f"{p / 1000:g}" for p in values["sequential_proportions_permille"])]
-        self._seed = values["seed"]
 
     def _make(self, share: int, setting: str) -> Question:
         corpus, chars = self._prepared.corpus, self._prepared.answers()
@@ -76,23 +73,14 @@ class Questions:
         query = f"FROM {INDEX}{where} | STATS SUM(LENGTH(text))"
         return Question(share, setting, documents, sum(chars[:values]), query)
 
-    def round(self, *key: object) -> list[tuple[str, list[Question]]]:
-        """Every question once, by setting; settings and shares in an order that the key decides."""
-        return [
-            (setting, [self._make(share, setting) for share in shuffled(self._shares, self._seed, *key, setting)])
-            for setting in shuffled(self._settings, self._seed, *key)
-        ]
-
-
-class StoredFieldsParams(RoundParams):
-    """Param source of the rounds; see :class:`Questions`. Mandatory key: ``profile``, whether the profiler is on."""
-
-    def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
-        super().__init__(track, {"warmup-iterations": 0, **params}, **kwargs)
-        self._questions = Questions(track, self.values)
-
     def round(self, number: int) -> dict[str, Any]:
-        return {"profile": self.operation["profile"], "settings": self._questions.round("esql", number)}
+        shares, key = self.values["shares_permille"], (self.values["seed"], "esql", number)
+        settings = [AS_IS, *(f"{p / 1000:g}" for p in self.values["sequential_proportions_permille"])]
+        asked = [
+            (setting, [self._make(share, setting) for share in shuffled(shares, *key, setting)])
+            for setting in shuffled(settings, *key)
+        ]
+        return {"profile": self.operation["profile"], "settings": asked}
 
 
 def judge(question: Question, response: dict[str, Any]) -> list[str]:
@@ -151,14 +139,14 @@ class StoredFieldsRunner(Runner):
             race, for the setting is not known then.
         """
         path = f"/{INDEX}/_settings"
+        of = f"{path}/{SETTING}?include_defaults=true&flat_settings=true"
         with guarding(f"setting {SETTING}"), aside(es):
-            found = await request(es, "GET", f"{path}/{SETTING}?include_defaults=true&flat_settings=true")
-            own = found[INDEX]
-            if not own["settings"] and not own["defaults"]:
+            found = (await request(es, "GET", of))[INDEX]
+            if not found["settings"] and not found["defaults"]:
                 return None
             await request(es, "PUT", path, {SETTING: None if setting == AS_IS else float(setting)})
-            found = await request(es, "GET", f"{path}/{SETTING}?include_defaults=true&flat_settings=true")
-        return float({**found[INDEX]["defaults"], **found[INDEX]["settings"]}[SETTING])
+            found = (await request(es, "GET", of))[INDEX]
+        return float((found["defaults"] | found["settings"])[SETTING])
 
     async def _ask(self, es: Any, question: Question, kind: str) -> dict[str, Any]:
         absolute_time, client_s = time.time(), time.process_time()

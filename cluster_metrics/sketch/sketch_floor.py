@@ -142,15 +142,6 @@ class SketchServer:
         )
 
 
-@dataclass(frozen=True)
-class Slice:
-    """Rows of an epoch: ``count`` from row ``first`` on, counted from 0."""
-
-    epoch: int
-    first: int
-    count: int
-
-
 class FloorIngestParams(RoundParams):
     """Param source of the ingest rounds. A round hands in its part of every epoch in all ways, in seeded order, so that
     all rounds together hand in the corpus once.
@@ -172,11 +163,10 @@ class FloorIngestParams(RoundParams):
     def round(self, number: int) -> dict[str, Any]:
         rounds = self.operation["iterations"]
         part = (number - 1) % rounds
-        first, count = self._bounds[part], self._bounds[part + 1] - self._bounds[part]
         return {
             "parameters": self.values,
             "ways": shuffled(list(INGESTS), self.values["seed"], "sketch-floor", number),
-            "slices": [Slice(epoch, first, count) for epoch in range(1, self._prepared.corpus.epochs + 1)],
+            "rows": range(self._bounds[part], self._bounds[part + 1]),
             "fresh": number in (1 - self.operation["warmup-iterations"], 1),
             "last": number == rounds,
             "index": index_body(self.track, NAME),
@@ -242,17 +232,12 @@ class FloorIngestRunner(Guard):
         ended = time.perf_counter()
         if counts.errors:
             raise exceptions.RallyAssertionError(f"{name}: {counts.problem()}")
-        wall_ms = 1000 * encode_s + counts.send_ms + counts.parse_ms
+        sums = ("requests", "retries", "bytes_out", "bytes_in", "send_ms", "parse_ms")
         meta = {
+            **{key: getattr(counts, key) for key in sums},
             "rows": counts.sent,
-            "requests": counts.requests,
-            "retries": counts.retries,
-            "bytes_out": counts.bytes_out,
-            "bytes_in": counts.bytes_in,
             "encode_ms": 1000 * encode_s,
-            "send_ms": counts.send_ms,
-            "parse_ms": counts.parse_ms,
-            "wall_ms": wall_ms,
+            "wall_ms": 1000 * encode_s + counts.send_ms + counts.parse_ms,
             "client_cpu_ms": 1000 * client_s,
             "success-count": counts.acknowledged,
             **outcome([], ""),
@@ -293,17 +278,17 @@ def batches(ingest: Ingest, params: dict[str, Any]) -> Iterator[tuple[Any, int]]
     """
     prepared: Prepared = params["prepared"]
     size = ingest.batch or params["parameters"]["bulk_size"]
-    for part in params["slices"]:
-        bodies = metrics_bodies(part.epoch, prepared.file(part.epoch - 1))
-        for first in range(part.first, part.first + part.count, size):
-            count = min(size, part.first + part.count - first)
-            held: Any = bodies.body(first, count)
+    for epoch in range(1, prepared.corpus.epochs + 1):
+        bodies = metrics_bodies(epoch, prepared.file(epoch - 1))
+        for start in range(0, len(params["rows"]), size):
+            rows = params["rows"][start : start + size]
+            held: Any = bodies.body(rows.start, len(rows))
             if ingest.columnar or not ingest.encoded:
                 held = json.loads(b"[%b]" % held.replace(JSON_ACTION, b"")[:-1].replace(b"\n", b","))
             if ingest.columnar:
                 held = {key: [row[key] for row in held] for key in held[0]}
                 held = encode(ingest, held) if ingest.encoded else held
-            yield held, count
+            yield held, len(rows)
 
 
 async def _settle(es: Any, index: str) -> None:

@@ -12,7 +12,7 @@ from _tools.report.answer import Finding, times_as_fast
 from _tools.report.cells import Cells, cells_of
 from _tools.report.race import Race
 from _tools.report.references import PROFILING, beside
-from _tools.report.section import Figure, Section
+from _tools.report.section import Block, Figure, Section
 from _tools.report.stats import Samples, median, paired_ratio
 from _tools.report.table import Column, Table, Words, share, times
 from _tools.report.text import interval, number, percent
@@ -28,8 +28,6 @@ QUESTIONS = {
     PRODUCTION.by("msearch").name: "Elasticsearch, one msearch",
     **{name: f"sketch server, {text}" for name, text in ASKS.items()},
 }
-
-
 warnings = stability.warnings
 
 
@@ -44,9 +42,8 @@ def answer(race: Race) -> Iterator[Finding]:
         yield Finding("Elasticsearch", text, {"ratio": ratio, "gap_ms": gap})
         shares = {s.name: median(s.ms / (whole - floor)) for s in found[1:-1] if not s.part_of}
         name, most = max(shares.items(), key=lambda item: item[1].value)
-        yield Finding(
-            "greatest step", f"{name}, {percent(most.value)} {interval(most, percent)} of that", {"share": most}
-        )
+        text = f"{name}, {percent(most.value)} {interval(most, percent)} of that"
+        yield Finding("greatest step", text, {"share": most})
         best = paired_ratio(ways.per_thousand(FLOOR_BEST), ways.per_thousand(BEST))
         own = paired_ratio(ways.per_thousand(BEST), ways.per_thousand(FULL))
         text = f"{times_as_fast(best)} as long; Elasticsearch is then {times_as_fast(own)} as fast as before"
@@ -134,7 +131,7 @@ def reference(race: Race) -> list[str | Table]:
     return [text, beside("reference", rows, "ms per 1,000 rows")]
 
 
-def _gap(ways: Ways) -> list[str | Table | Figure]:
+def _gap(ways: Ways) -> list[Block]:
     found = steps(ways)
     whole, floor = found[-1].ms, found[0].ms
     rows = []
@@ -166,12 +163,9 @@ def _gap(ways: Ways) -> list[str | Table | Figure]:
 
 
 def _elsewhere(ways: Ways) -> list[str | Table]:
+    of = ways.per_thousand
     rows = [
-        {
-            "step": step,
-            "source": f"{more} − {less}",
-            "ms": median(ways.per_thousand(more) - ways.per_thousand(less)),
-        }
+        {"step": step, "source": f"{more} − {less}", "ms": median(of(more) - of(less))}
         for step, more, less in (
             ("wire format", ROWS, FLOOR),
             ("wire format, with an entry per row back", ROWS_ITEMS, FLOOR_ITEMS),
@@ -191,12 +185,9 @@ def _elsewhere(ways: Ways) -> list[str | Table]:
 
 
 def _best(ways: Ways) -> Table:
+    of = ways.per_thousand
     rows = [
-        {
-            "what": text,
-            "source": f"{slow} / {fast}",
-            "ratio": paired_ratio(ways.per_thousand(fast), ways.per_thousand(slow)),
-        }
+        {"what": text, "source": f"{slow} / {fast}", "ratio": paired_ratio(of(fast), of(slow))}
         for text, slow, fast in (
             ("Elasticsearch: best against whole response", FULL, BEST),
             ("Elasticsearch: best against filtered response", FILTERED, BEST),
@@ -246,12 +237,8 @@ def _questions(cells: Cells) -> list[str | Table]:
         }
         for name, values in walls.items()
     ]
-    columns = [
-        Words("way", "configuration"),
-        Words("what", "what it is"),
-        Column("n", "n"),
-        Column("wall_ms", "wall", "ms"),
-    ]
+    columns = [Words("way", "configuration"), Words("what", "what it is"), Column("n", "n")]
+    columns += [Column("wall_ms", "wall", "ms")]
     columns += [times("speedup", "times as fast"), Column("error", "greatest error", form=lambda e: f"{100 * e:.2g} %")]
     text = (
         f"Count, sum and percentiles of every node in one epoch; times as fast as {BASE}, within each round. The "
