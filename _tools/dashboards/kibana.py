@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .panels import Dashboard, DataView, Layer, Metric, Panel, Terms, Time
+from .panels import Bucket, Dashboard, DataView, Layer, Metric, Panel, Time
 
 FILE = Path(__file__).parents[2] / "kibana" / "dashboards.ndjson"
 FORMAT = "8.9.0"
@@ -123,13 +123,7 @@ def _controls(controls: dict[str, tuple[str, str]]) -> dict[str, Any]:
             "order": order,
             "grow": True,
             "width": "medium",
-            "explicitInput": {
-                "id": id,
-                "fieldName": field,
-                "title": title,
-                "selectedOptions": [],
-                "enhancements": {},
-            },
+            "explicitInput": {"id": id, "fieldName": field, "title": title, "selectedOptions": [], "enhancements": {}},
         }
         for order, (id, (title, field)) in enumerate(controls.items())
     }
@@ -162,39 +156,28 @@ def _lens(panel: Panel, view: DataView) -> dict[str, Any]:
     }
 
 
-def _metric_ids(layer_id: str, layer: Layer) -> list[str]:
-    return [f"{layer_id}-{slug(m.label)}" for m in layer.metrics]
-
-
-def _bucket_ids(layer_id: str, layer: Layer) -> list[str]:
-    return [f"{layer_id}-{slug(b.label)}" for b in layer.buckets]
+def _ids(layer_id: str, columns: Iterable[Metric | Bucket]) -> list[str]:
+    return [f"{layer_id}-{slug(column.label)}" for column in columns]
 
 
 def _columns(layer_id: str, layer: Layer) -> dict[str, Any]:
     """The columns of a layer. Values stand before time, so that the top values are those of the whole time range."""
-    metrics = dict(zip(_metric_ids(layer_id, layer), map(_metric, layer.metrics)))
-    buckets = {id: _bucket(bucket, list(metrics)) for id, bucket in zip(_bucket_ids(layer_id, layer), layer.buckets)}
+    metrics = dict(zip(_ids(layer_id, layer.metrics), map(_metric, layer.metrics)))
+    buckets = {id: _bucket(b, list(metrics)) for id, b in zip(_ids(layer_id, layer.buckets), layer.buckets)}
     order = sorted(buckets, key=lambda id: buckets[id]["operationType"] == "date_histogram")
     return {"columns": buckets | metrics, "columnOrder": [*order, *metrics], "incompleteColumns": {}}
 
 
-def _bucket(bucket: Terms | Time, metrics: list[str]) -> dict[str, Any]:
-    column: dict[str, Any] = {
-        "label": bucket.label,
-        "customLabel": True,
-        "isBucketed": True,
-        "sourceField": bucket.field,
-    }
+def _bucket(bucket: Bucket, metrics: list[str]) -> dict[str, Any]:
+    column = {"label": bucket.label, "customLabel": True, "isBucketed": True, "sourceField": bucket.field}
     if isinstance(bucket, Time):
         params: dict[str, Any] = {"interval": "auto", "includeEmptyRows": False, "dropPartials": False}
         return column | {"operationType": "date_histogram", "dataType": "date", "scale": "interval", "params": params}
-    by_metric = bucket.by is not None
-    params = {
+    order: dict[str, Any] = {"orderBy": {"type": "alphabetical", "fallback": False}, "orderDirection": "asc"}
+    if bucket.by is not None:
+        order = {"orderBy": {"type": "column", "columnId": metrics[bucket.by]}, "orderDirection": "desc"}
+    params = order | {
         "size": bucket.size,
-        "orderBy": {"type": "column", "columnId": metrics[bucket.by]}
-        if bucket.by is not None
-        else {"type": "alphabetical", "fallback": False},
-        "orderDirection": "desc" if by_metric else "asc",
         "otherBucket": False,
         "missingBucket": False,
         "parentFormat": {"id": "terms"},
@@ -231,30 +214,22 @@ def _metric(metric: Metric) -> dict[str, Any]:
 
 def _figure(panel: Panel, layers: dict[str, Layer]) -> dict[str, Any]:
     ((id, layer),) = layers.items()
-    (metric,) = _metric_ids(id, layer)
+    (metric,) = _ids(id, layer.metrics)
     return {"layerId": id, "layerType": "data", "metricAccessor": metric}
 
 
 def _table(panel: Panel, layers: dict[str, Layer]) -> dict[str, Any]:
     ((id, layer),) = layers.items()
-    columns = [{"columnId": c} for c in [*_bucket_ids(id, layer), *_metric_ids(id, layer)]]
+    columns = [{"columnId": c} for c in _ids(id, [*layer.buckets, *layer.metrics])]
     return {"layerId": id, "layerType": "data", "columns": columns, "paging": {"enabled": True, "size": 30}}
 
 
 def _chart(panel: Panel, layers: dict[str, Layer]) -> dict[str, Any]:
-    shown = []
-    for id, layer in layers.items():
-        x, *split = _bucket_ids(id, layer)
-        shown.append(
-            {
-                "layerId": id,
-                "layerType": "data",
-                "seriesType": layer.marks,
-                "xAccessor": x,
-                "accessors": _metric_ids(id, layer),
-            }
-            | ({"splitAccessor": split[0]} if split else {})
-        )
+    shown = [
+        {"layerId": id, "layerType": "data", "seriesType": layer.marks, "accessors": _ids(id, layer.metrics)}
+        | dict(zip(("xAccessor", "splitAccessor"), _ids(id, layer.buckets)))
+        for id, layer in layers.items()
+    ]
     return {
         "layers": shown,
         "preferredSeriesType": shown[0]["seriesType"],
