@@ -39,7 +39,7 @@ description={description}
 version={version}
 elasticsearch.version={version}
 java.version=17
-classname=clustermetrics.{name}
+classname={class_name}
 """
 
 ESQL = "org.elasticsearch.plugin:x-pack-esql:{version}"
@@ -201,27 +201,32 @@ def esql_versions() -> list[str]:
     return [v for jar, v in (c.rsplit(":", 1) for c in known_checksums()) if jar == name]
 
 
+def _add_module(home: Path, version: str, name: str, description: str, class_name: str, more: str = "") -> Path:
+    """Makes the folder of a module with its descriptor.
+
+    :param more: lines of the descriptor.
+    """
+    module = home / "modules" / name
+    module.mkdir()
+    descriptor = DESCRIPTOR.format(name=name, description=description, version=version, class_name=class_name)
+    (module / "plugin-descriptor.properties").write_text(descriptor + more)
+    return module
+
+
 def _add_esql(home: Path, version: str, downloads: Path) -> None:
     """Puts the jars of ES|QL where Elasticsearch finds its modules; says what is missing where a version has none."""
     if version not in esql_versions():
         print(f"Elasticsearch {version} stays without ES|QL: no {ESQL.format(version=version)} is pinned", flush=True)
         return
     for name, (class_name, extended, jars) in ESQL_MODULES.items():
-        module = home / "modules" / name
-        module.mkdir()
-        descriptor = f"name={name}\ndescription=ES|QL\nclassname={class_name}\nextended.plugins={extended}\n"
-        versions = f"version={version}\nelasticsearch.version={version}\njava.version=17\n"
-        (module / "plugin-descriptor.properties").write_text(descriptor + versions)
+        module = _add_module(home, version, name, "ES|QL", class_name, f"extended.plugins={extended}\n")
         for coordinates in jars:
             jar = fetch(coordinates.format(version=version), downloads)
             shutil.copy(jar, module / f"{jar.name}.jar")
 
 
 def _compile_plugin(name: str, home: Path, version: str, ecj: Path) -> None:
-    module = home / "modules" / name
-    module.mkdir()
-    descriptor = DESCRIPTOR.format(name=name, description=PLUGINS[name], version=version)
-    (module / "plugin-descriptor.properties").write_text(descriptor)
+    module = _add_module(home, version, name, PLUGINS[name], f"clustermetrics.{name}")
     with tempfile.TemporaryDirectory(dir=home.parent) as classes:
         try:
             compile_java(HERE / f"{name}.java", sorted((home / "lib").glob("*.jar")), Path(classes), ecj)

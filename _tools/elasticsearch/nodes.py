@@ -138,14 +138,17 @@ class Launcher:
     def state_file(self, name: str) -> Path:
         return self.root / f"{name}.state.json"
 
-    def running(self, name: str) -> Cluster | None:
-        """The cluster of that name if all its nodes run."""
+    def _kept(self, name: str) -> Cluster | None:
+        """The cluster that was last started by that name and not stopped."""
         try:
-            state = json.loads(self.state_file(name).read_text())
+            return Cluster(**json.loads(self.state_file(name).read_text()))
         except (OSError, ValueError):
             return None
-        cluster = Cluster(**state)
-        return cluster if cluster.pids and len(cluster.processes()) == len(cluster.pids) else None
+
+    def running(self, name: str) -> Cluster | None:
+        """The cluster of that name if all its nodes run."""
+        cluster = self._kept(name)
+        return cluster if cluster and cluster.pids and len(cluster.processes()) == len(cluster.pids) else None
 
     def start(
         self,
@@ -182,6 +185,7 @@ class Launcher:
         """
         self.stop(name)
         data_nodes, nodes = nodes, nodes + coordinator
+        names = [f"{name}-{i + 1}" for i in range(nodes)]
         http_ports = [free_port(port + i, port_is_fixed) for i in range(nodes)]
         transport_ports = [free_port(port + 100) for port in http_ports]
         home = install(version, self.root, self.downloads)
@@ -198,22 +202,19 @@ class Launcher:
             common["discovery.type"] = "single-node"
         else:
             common["discovery.seed_hosts"] = [f"{HOST}:{p}" for p in transport_ports]
-            common["cluster.initial_master_nodes"] = [f"{name}-{i + 1}" for i in range(data_nodes)]
+            common["cluster.initial_master_nodes"] = names[:data_nodes]
         spawned = []
         try:
             for i in range(nodes):
-                own: dict[str, Any] = {
-                    "node.name": f"{name}-{i + 1}",
-                    "http.port": http_ports[i],
-                    "transport.port": transport_ports[i],
-                }
+                own: dict[str, Any] = {"node.name": names[i], "http.port": http_ports[i]}
+                own["transport.port"] = transport_ports[i]
                 if i == data_nodes:
                     own["node.roles"] = []
                 elif cores:
                     own["node.processors"] = math.ceil(cores)
                     own["node.attr.cpu_cores"] = cores
                     own["node.attr.cpu_held_by"] = cpu.make_group(f"{name}-{http_ports[i]}", cores) or "nothing"
-                node = self.root / f"{name}-{i + 1}"
+                node = self.root / names[i]
                 try:
                     self.prepare_node(home, node, common | own | (settings or {}), data, secure)
                     spawned.append(self._spawn(home, node, heap, outlive))
@@ -328,9 +329,7 @@ class Launcher:
 
     def stop(self, name: str) -> bool:
         """Stops the cluster of that name, its own processes only; says whether there was something to stop."""
-        try:
-            cluster = Cluster(**json.loads(self.state_file(name).read_text()))
-        except (OSError, ValueError):
+        if not (cluster := self._kept(name)):
             return False
         launchers = cluster.processes()
         processes.end([p for launcher in launchers for p in _family(launcher)], STOP_SECONDS, launchers)
