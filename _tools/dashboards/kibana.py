@@ -15,6 +15,8 @@ from .panels import Bucket, Dashboard, DataView, Layer, Metric, Panel, Time
 FILE = Path(__file__).parents[2] / "kibana" / "dashboards.ndjson"
 FORMAT = "8.9.0"
 COLUMNS = 48
+REFRESH_MS = 30_000
+"""Between refreshes once somebody starts them; Rally writes its samples every 30 s."""
 NO_QUERY: dict[str, Any] = {"query": {"language": "kuery", "query": ""}, "filter": []}
 VISUALIZATIONS = {"figure": "lnsMetric", "chart": "lnsXY", "table": "lnsDatatable"}
 
@@ -99,7 +101,7 @@ def _dashboard(dashboard: Dashboard) -> dict[str, Any]:
         "timeRestore": True,
         "timeFrom": dashboard.since,
         "timeTo": "now",
-        "refreshInterval": {"pause": True, "value": 1000 * dashboard.refresh_s},
+        "refreshInterval": {"pause": True, "value": REFRESH_MS},
         "kibanaSavedObjectMeta": {"searchSourceJSON": _json(NO_QUERY)},
         "version": 1,
     }

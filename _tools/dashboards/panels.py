@@ -99,7 +99,6 @@ class Dashboard:
 
     :param controls: title and field of each.
     :param since: start of the time range, in Kibana's date mathematics; it ends now.
-    :param refresh_s: seconds between refreshes once somebody starts them; Rally writes its samples every 30 s.
     """
 
     id: str
@@ -109,4 +108,3 @@ class Dashboard:
     controls: tuple[tuple[str, str], ...]
     panels: tuple[Panel, ...]
     since: str
-    refresh_s: int = 30

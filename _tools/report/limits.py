@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-from cluster_metrics.core.limits import counted
-
 from .race import Race
 from .section import Section
 from .text import count
@@ -26,7 +24,7 @@ def _machine(race: Race) -> Iterator[str]:
         heaps = ", ".join(f"{heap:,} MB" for heap in sorted({node["heap_mb"] for node in race.target}))
         each = " each" if nodes > 1 else ""
         yield (
-            f"{counted(nodes, 'node')} with {count(cores, 'core')} in all and a heap of {heaps}{each}: "
+            f"{count(nodes, 'node')} with {count(cores, 'core')} in all and a heap of {heaps}{each}: "
             "more cores give concurrent requests more room, fewer give them less."
         )
     if race.local:

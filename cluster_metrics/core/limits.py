@@ -33,6 +33,14 @@ def segments(facts: Facts) -> str:
     return ""
 
 
+COLD = "No warm-up: the first samples hold the costs of empty caches and of code that is not compiled yet."
+
+
+def warmed(what: str) -> str:
+    """The limit of a race in which something ran uncounted at first."""
+    return f"Warm caches: {what}. The first queries after a restart, or on data that is not in memory, take longer."
+
+
 def warm(unit: str, of: str = "") -> Any:
     """The limit of a race that is warmed up by ``warmup_iterations`` of a unit, such as rounds.
 
@@ -42,13 +50,8 @@ def warm(unit: str, of: str = "") -> Any:
     def sentence(facts: Facts) -> str:
         warmups = facts.get("warmup_iterations")
         if warmups:
-            return (
-                f"Warm caches: {counted(warmups, unit)}{of} ran uncounted at first. The first queries after a restart, "
-                "or on data that is not in memory, take longer."
-            )
-        if warmups == 0:
-            return "No warm-up: the first samples hold the costs of empty caches and of code that is not compiled yet."
-        return ""
+            return warmed(f"{counted(warmups, unit)}{of} ran uncounted at first")
+        return COLD if warmups == 0 else ""
 
     return sentence
 

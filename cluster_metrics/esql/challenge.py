@@ -5,7 +5,7 @@ from typing import Any
 
 from ..core.challenge import Challenge, Compared, Key, Needs, Operation, Sample, Values
 from ..core.index import BULK, CHECK_INDEX, SETUP
-from ..core.limits import corpus_in_memory, segments, shards_of_searches
+from ..core.limits import COLD, corpus_in_memory, segments, shards_of_searches, warmed
 from ..core.parameters import LOAD, WARMUP, Integer, Many
 from .esql_stored_fields import PROFILED, QUERY, CheckEsql, StoredFieldsParams, StoredFieldsRunner
 from .text_values import INDEX, TextValues
@@ -47,12 +47,7 @@ def _whole_values(values: Values) -> Iterator[str]:
 
 
 def _warm(facts: Any) -> str:
-    if not facts.get("warmup_iterations"):
-        return "No warm-up: the first samples hold the costs of empty caches and of code that is not compiled yet."
-    return (
-        "Warm caches: one round ran uncounted. The first queries after a restart, or on data that is not in memory, "
-        "take longer."
-    )
+    return warmed("one round ran uncounted") if facts.get("warmup_iterations") else COLD
 
 
 CHALLENGES = (
