@@ -5,8 +5,8 @@ import datetime
 import pytest
 import requests
 from conftest import make
+from dashboards import check, lens
 
-from _tools.dashboards import check, lens
 from _tools.dashboards.kibana import FILE
 
 OBJECTS = lens.load(FILE.read_text())

@@ -3,8 +3,9 @@
 import copy
 
 import pytest
+from dashboards import check, lens
 
-from _tools.dashboards import check, content, lens
+from _tools.dashboards import content
 from _tools.dashboards.kibana import FILE, ndjson
 from _tools.dashboards.panels import Dashboard, Layer, Metric, Panel, Terms, Time
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import jsonschema
 
-from .kibana import COLUMNS
+from _tools.dashboards.kibana import COLUMNS
+from _tools.dashboards.panels import RECORDS
+
 from .lens import LensError, LensLayer, clauses, controls, layers
-from .panels import RECORDS
 
 SHAPE = json.loads(Path(__file__).with_name("shape.json").read_text())
 WITH_WARMUP = "warm-up included"

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .kibana import FILE
-from .panels import RECORDS
+from _tools.dashboards.kibana import FILE
+from _tools.dashboards.panels import RECORDS
 
 CLAUSE = re.compile(r'([A-Za-z@][\w.@-]*) : "([^"\\*]+)"')
 PLAIN = {"average": "avg", "max": "max", "min": "min", "sum": "sum"}
