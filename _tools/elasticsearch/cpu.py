@@ -26,8 +26,7 @@ def make_group(name: str, cores: float) -> str:
 
     :return: what the group is, ``cgroup v1`` or ``cgroup v2``; empty when the host allows neither.
     """
-    found = _controller()
-    if not found:
+    if not (found := _controller()):
         return ""
     root, second = found
     group = root / FOLDER.format(name=name)

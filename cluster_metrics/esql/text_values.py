@@ -15,6 +15,7 @@ The form ``value`` is that published, ``{"text": "text 0001"}``. In the form ``l
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
+from itertools import islice
 from typing import Any, ClassVar
 
 from ..core.parameters import SEED, Choice, Integer, Parameter
@@ -93,7 +94,7 @@ class TextValues(Corpus):
         """One file."""
         folder = self.folder(FORMAT_VERSION, loglines.FORMAT_VERSION, *astuple(self))
         exact = self.form == "value"
-        width = len(_simple(1)) if exact else LONGEST_LINE
+        width = len(self._document(1, text_of(1))) if exact else LONGEST_LINE
         return [Part(f"{folder}/documents.json", self.documents, self.documents * width, exact)]
 
     def made(self, number: int) -> tuple[Iterable[bytes], Callable[[], list[int]]]:
@@ -109,25 +110,22 @@ class TextValues(Corpus):
             query = {"range": {FORMS[self.form]: {"lte": text_of(selected)}}}
             yield Count(f" of the first {selected:,} values", query, selected * self.documents // self.values)
 
-    def blocks(self, chars: list[int] | None = None) -> Iterator[bytes]:
+    def blocks(self, chars: list[int]) -> Iterator[bytes]:
         """The documents in order, some 20,000 or a block of the order at a time.
 
         :param chars: a number per value, to which the characters of its documents' texts are added.
         """
-        chars = [0] * self.values if chars is None else chars
-        texts = self._lines() if self.form == "log-line" else None
+        lines = self._lines()
         for values in _batches(self):
-            if texts is None:
-                yield b"".join(map(_simple, values))
-                for value in values:
-                    chars[value - 1] += len(text_of(value))
-                continue
-            rows = []
+            texts = [text_of(v) for v in values] if self.form == "value" else list(islice(lines, len(values)))
             for value, text in zip(values, texts):
                 chars[value - 1] += len(text)
-                escaped = text.replace('"', '\\"')
-                rows.append(f'{{"value":"{text_of(value)}","text":"{escaped}"}}\n')
-            yield "".join(rows).encode()
+            yield "".join(map(self._document, values, texts)).encode()
+
+    def _document(self, value: int, text: str) -> str:
+        escaped = text.replace('"', '\\"')
+        of_value = "" if self.form == "value" else f'"value":"{text_of(value)}",'
+        return f'{{{of_value}"text":"{escaped}"}}\n'
 
     def _lines(self) -> Iterator[str]:
         for block in range(-(-self.documents // loglines.BLOCK_LINES)):
@@ -137,10 +135,6 @@ class TextValues(Corpus):
 def text_of(value: int) -> str:
     """A value, counted from 1, as it stands in the documents."""
     return f"text {value:04d}"
-
-
-def _simple(value: int) -> bytes:
-    return b'{"text":"%s"}\n' % text_of(value).encode()
 
 
 def order_of(corpus: TextValues, block: int) -> list[int]:

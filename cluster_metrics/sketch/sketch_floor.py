@@ -158,15 +158,14 @@ class FloorIngestParams(RoundParams):
             raise exceptions.TrackConfigError(
                 f"track parameter [rounds] is [{rounds}], allowed are up to as many as rows_per_epoch"
             )
-        self._bounds = [i * rows // rounds for i in range(rounds + 1)]
 
     def round(self, number: int) -> dict[str, Any]:
-        rounds = self.operation["iterations"]
+        rows, rounds = self._prepared.corpus.rows_per_epoch, self.operation["iterations"]
         part = (number - 1) % rounds
         return {
             "parameters": self.values,
             "ways": shuffled(list(INGESTS), self.values["seed"], "sketch-floor", number),
-            "rows": range(self._bounds[part], self._bounds[part + 1]),
+            "rows": range(part * rows // rounds, (part + 1) * rows // rounds),
             "fresh": number in (1 - self.operation["warmup-iterations"], 1),
             "last": number == rounds,
             "index": index_body(self.track, NAME),
