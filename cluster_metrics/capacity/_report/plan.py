@@ -235,28 +235,17 @@ def _around(models: Models, goal: Goal, best: Layout) -> str:
     )
 
 
-COSTS = {
-    QueryModel: {
-        "search: a shard, whatever it holds": 1e3,
-        "search: a million documents of that shard": 1e9,
-        "search: a request, spread over all nodes": 1e3,
-    },
-    IndexModel: {
-        "document: its primary shard": 1e3,
-        "document: each replica": 1e3,
-        "document: a request, spread over all nodes": 1e3,
-    },
-}
-"""What each model's costs are, and the factor from its seconds to ms."""
-
-
 def _model(models: Models, errors: Mapping[str, Sequence[float]]) -> str:
-    rows = [
-        {"cost": cost, "ms": factor * seconds}
-        for found in (models.queries, models.indexing)
-        if found
-        for (cost, factor), seconds in zip(COSTS[type(found)].items(), vars(found).values())
-    ]
+    costs: dict[str, float] = {}
+    if models.queries:
+        costs["search: a shard, whatever it holds"] = 1e3 * models.queries.visit_s
+        costs["search: a million documents of that shard"] = 1e9 * models.queries.document_s
+        costs["search: a request, spread over all nodes"] = 1e3 * models.queries.request_s
+    if models.indexing:
+        costs["document: its primary shard"] = 1e3 * models.indexing.primary_s
+        costs["document: each replica"] = 1e3 * models.indexing.replica_s
+        costs["document: a request, spread over all nodes"] = 1e3 * models.indexing.request_s
+    rows = [{"cost": cost, "ms": ms} for cost, ms in costs.items()]
     text = (
         "A cluster is as fast as the node with most to do. What it has to do is counted from the shards that it holds; "
         "searches go where least is to do. What each of it takes of a node's time is fitted to all cells, no cost "
