@@ -179,17 +179,11 @@ def _root_reason(error: dict[str, Any]) -> str:
     return str(error.get("reason"))
 
 
-def _explained(reason: str, said: str = "") -> str:
-    """A reason in one line, cut to its length, and what it means where Elasticsearch's words mislead.
-
-    :param said: what is looked at for that besides.
-    """
-    reason = " ".join(reason.split())
-    return _meant(reason[:REASON_CHARS], reason + said)
-
-
 def _meant(reason: str, said: str = "") -> str:
-    """A reason, with what it means where Elasticsearch's words mislead."""
+    """A reason, with what it means where Elasticsearch's words mislead.
+
+    :param said: these words; default is the reason.
+    """
     return reason + next((f" ({text})" for words, text in MISLEADING.items() if words in (said or reason)), "")
 
 
@@ -204,6 +198,7 @@ def _failures(response: dict[str, Any], documents: int) -> list[tuple[str, str]]
 
 
 def _failure(error: dict[str, Any], status: int | None) -> tuple[str, str]:
-    """Status, if the response was not filtered, with the type of the error, and its reason."""
+    """Status, if the response was not filtered, with the type of the error, and its reason in one line."""
     kind = error["type"] if status is None else f"{status} {error['type']}"
-    return REJECTED if REJECTED.endswith(kind) else kind, _explained(str(error.get("reason")), _root_reason(error))
+    reason = " ".join(str(error.get("reason")).split())
+    return REJECTED if REJECTED.endswith(kind) else kind, _meant(reason[:REASON_CHARS], reason + _root_reason(error))
