@@ -202,10 +202,7 @@ def esql_versions() -> list[str]:
 
 
 def _add_module(home: Path, version: str, name: str, description: str, class_name: str, more: str = "") -> Path:
-    """Makes the folder of a module with its descriptor.
-
-    :param more: lines of the descriptor.
-    """
+    """Makes the folder of a module with its descriptor, which ends with ``more`` lines."""
     module = home / "modules" / name
     module.mkdir()
     descriptor = DESCRIPTOR.format(name=name, description=description, version=version, class_name=class_name)
