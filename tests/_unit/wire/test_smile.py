@@ -53,7 +53,7 @@ def jackson(tmp_path_factory):
     for coordinates in JARS:  # a jar must be called so
         jars.append(classes / (coordinates.split(":")[1] + ".jar"))
         jars[-1].symlink_to(fetch(coordinates, DOWNLOADS).resolve())
-    compile_java(HERE / "data" / "SmileOracle.java", jars, classes, fetch(ECJ, DOWNLOADS))
+    compile_java([HERE / "data" / "SmileOracle.java"], jars, classes, fetch(ECJ, DOWNLOADS))
     command = [str(JRE_HOME / "bin" / "java"), "-cp", ":".join(map(str, [*jars, classes])), "SmileOracle"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 

@@ -1,0 +1,129 @@
+"""The micro-benchmarks compile against the server and run, and what they read is what the corpus has."""
+
+import json
+import subprocess
+
+import numpy as np
+import pytest
+
+from _tools.elasticsearch.install import DEFAULT_VERSION, InstallError
+from _tools.elasticsearch.nodes import Launcher
+from _tools.microbenchmarks import jmh
+from _tools.microbenchmarks.inputs import Inputs, values_of
+from _tools.microbenchmarks.jmh import SOURCES, Harness
+from _tools.microbenchmarks.results import read
+from _tools.race import rally
+from _tools.race.variables import RaceError
+from cluster_metrics.corpus.encoded import ENCODINGS
+from cluster_metrics.corpus.metrics import FIELDS, Metrics, rows
+from cluster_metrics.esql.text_values import TextValues
+
+INPUTS = Inputs(Metrics(nodes=3, tasks=7, rows_per_epoch=500, epochs=2), TextValues(documents=1000, values=100))
+ONE = {
+    "access": "sequential",
+    "aggregations": "sums+hdr",
+    "digest": "hybrid",
+    "digits": "3",
+    "encoding": "smile-32",
+    "field": "net",
+    "filter": "cached",
+    "form": "log-line",
+    "permille": "100",
+}
+"""Of each parameter one value."""
+MOMENT = ["-wi", "0", "-i", "1", "-r", "10ms", *(a for name, value in ONE.items() for a in ("-p", f"{name}={value}"))]
+BENCHMARKS = {path.stem for path in SOURCES.glob("*Benchmark.java")}
+
+
+@pytest.fixture(scope="module")
+def harness(tmp_path_factory):
+    launcher = Launcher(rally.WORK, rally.DOWNLOADS)
+    return Harness(DEFAULT_VERSION, launcher.root, tmp_path_factory.mktemp("micro"), launcher.downloads)
+
+
+def test_one_benchmark_of_each_class_runs_for_a_moment(harness, capsys):
+    path = harness.run(INPUTS, "", ["-f", "0", *MOMENT], "256m")
+    results = read(path)
+    assert {result.loop.benchmark.partition(".")[0] for result in results} == BENCHMARKS
+    assert all(result.each > 0 for result in results) and all(len(result.each) == 1 for result in results)
+    about = json.loads(path.read_text())["about"]
+    assert about["versions"] == {"elasticsearch": DEFAULT_VERSION, "lucene": "9.12.0", "jmh": "1.37"}
+    assert about["machine"]["cores"] and about["input"]["rows_per_epoch"] == 500
+    assert f"round 1/1, {len(results)}/{len(results)}: " in capsys.readouterr().out
+    assert not [file for file in harness.work.iterdir() if file.suffix == ".part"]
+
+
+def test_forks_are_rounds_and_each_of_them_is_kept_of_the_benchmarks_that_match(harness, capsys):
+    arguments = ["-f", "2", "-wi", "0", "-i", "2", "-r", "10ms", "-p", "field=cpu,net", "-p", "digits=3"]
+    results = read(harness.run(INPUTS, "(Sum|Hdr)Benchmark", arguments, "128m"))
+    found = {(r.loop.benchmark, r.loop.parameters["field"]): len(r.each) for r in results}
+    assert found == {(f"{name}Benchmark.coverage", field): 2 for name in ("Sum", "Hdr") for field in ("cpu", "net")}
+    assert all(result.allocated >= 0 for result in results)
+    told = [line.split("s  ", 1)[1] for line in capsys.readouterr().out.splitlines() if "round" in line]
+    assert [line.split(":")[0] for line in told] == [f"round {r}/2, {n}/4" for r in (1, 2) for n in (1, 2, 3, 4)]
+
+
+def test_what_the_benchmarks_read_and_add_up_is_what_the_corpus_has(harness):
+    folder = harness.prepare(INPUTS)
+    answered = subprocess.run(harness.java("Answers", str(folder)), capture_output=True, text=True, check=True)
+    blocks, answers = INPUTS.metrics.made(0)
+    for _ in blocks:
+        pass
+    exact = answers()
+    lines = [line.split() for line in answered.stdout.splitlines()]
+    assert len(lines) == 2 * len(FIELDS) * INPUTS.metrics.nodes
+    for node, field, count, *found in lines:
+        of = exact[node][field]
+        assert int(count) == of["count"] > 100
+        by_index, by_input, tdigest, hdr = map(float, found)
+        assert by_index == pytest.approx(of["sum"], rel=1e-6) and by_input == pytest.approx(of["sum"], rel=1e-6)
+        assert tdigest == pytest.approx(of["max"], rel=1e-7) and hdr == pytest.approx(of["max"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "pattern, arguments, message",
+    [
+        ("Nonesuch", [], r"^no benchmark is called \[Nonesuch\]$"),
+        ("", ["-qqq"], r"^JMH does not take ARGS: q is not a recognized option$"),
+        (
+            "",
+            ["-rff", "x.csv"],
+            r"^ARGS has \[-rff\], which 'make micro' does not pass on; allowed is all else",
+        ),
+        ("TDigest", ["-f", "0", "-p", "digest=none"], r"^a benchmark failed: .*; see .*\.log$"),
+    ],
+)
+def test_what_cannot_run_is_refused_with_one_line(harness, pattern, arguments, message):
+    with pytest.raises(RaceError, match=message):
+        harness.run(INPUTS, pattern, arguments, "128m")
+    assert not list(harness.work.glob("*.part"))
+
+
+def test_a_server_that_they_do_not_compile_against_is_refused_with_one_line(harness, tmp_path, monkeypatch):
+    (tmp_path / "NoBenchmark.java").write_text("package clustermetrics.micro; class NoBenchmark { Nothing n; }")
+    monkeypatch.setattr(jmh, "SOURCES", tmp_path)
+    launcher = Launcher(rally.WORK, rally.DOWNLOADS)
+    with pytest.raises(InstallError, match=r"^the micro-benchmarks do not compile against Elasticsearch .*NoBench.*$"):
+        Harness(DEFAULT_VERSION, launcher.root, tmp_path / "work", launcher.downloads)
+
+
+def test_values_are_those_of_the_rows_in_order():
+    found = values_of(INPUTS.metrics, 2)
+    lines = [json.loads(line) for block in rows(INPUTS.metrics, 2) for line in block.splitlines()]
+    for field in FIELDS:
+        assert found[field].dtype == np.dtype("<f4")
+        assert list(found[field]) == [np.float32(row[field]) for row in lines]
+
+
+def test_inputs_are_written_whole_and_depend_on_the_corpora(tmp_path):
+    folder = INPUTS.write(tmp_path)
+    assert (folder / "cpu.bin").stat().st_size == 4 * 2 * 500
+    assert (folder / "texts.bin").stat().st_size == 2 * 1000
+    order = np.frombuffer((folder / "texts.bin").read_bytes(), dtype="<u2")
+    texts = [json.loads(line)["text"] for line in (folder / "texts-value.json").read_text().splitlines()]
+    assert texts == [f"text {value:04d}" for value in order]
+    for name, encoding in ENCODINGS.items():
+        body = (folder / f"bulk-{name}.bin").read_bytes()
+        assert len(body) == 500 * encoding.row_format.row_bytes(1) and body.endswith(encoding.separator)
+    other = Inputs(Metrics(nodes=3, tasks=7, rows_per_epoch=500, epochs=2, seed=1), INPUTS.texts)
+    assert other.key != INPUTS.key and INPUTS.write(tmp_path) == folder
