@@ -10,12 +10,14 @@ from _tools.report import plots, stability
 from _tools.report.answer import Finding, times_as_fast
 from _tools.report.cells import Cells
 from _tools.report.compare import Comparison
+from _tools.report.costs import BreakEven, Cost
 from _tools.report.race import Race
 from _tools.report.references import STORED_FIELDS
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate, crossing, median, race_level, race_ratio, ratio
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number, percent
+from cluster_metrics.esql._report import costs as bare
 from cluster_metrics.esql.esql_stored_fields import AS_IS, PROFILED, QUERY, SETTING
 
 REFERENCE = {
@@ -81,6 +83,20 @@ class Shares(Cells):
 
 
 warnings = stability.warnings
+
+
+def costs(race: Race) -> list[Cost]:
+    """What ``make explain`` holds against bare loops."""
+    profiled = Shares(race, PROFILED)
+    return bare.costs(race, profiled, {name: profiled.in_sequence(*name) for name in profiled.names})
+
+
+def break_evens(race: Race) -> list[BreakEven]:
+    """The break-even point, which ``make explain`` asks of bare loops as well."""
+    cells = Shares(race)
+    shares = switched(cells, Shares(race, PROFILED))
+    point = break_even(cells, *_ends(cells), shares) if shares else None
+    return [bare.break_even(race, point)] if point else []
 
 
 def answer(race: Race) -> Iterator[Finding]:

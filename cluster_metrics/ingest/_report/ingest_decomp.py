@@ -13,6 +13,7 @@ from _tools.report.stats import Estimate, Verdict, optimism
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number, percent
 from _tools.report.verdicts import Judged, gate_of, judge
+from cluster_metrics.ingest._report import costs as bare
 from cluster_metrics.ingest.cell import SAMPLE
 from cluster_metrics.ingest.steps import NAIVE, NATIVE, SLICES, STEPS, Step
 
@@ -72,6 +73,8 @@ def best(race: Race, cells: Clients) -> str:
 
 
 warnings = stability.warnings
+costs = bare.costs
+"""What ``make explain`` holds against bare loops."""
 
 
 def answer(race: Race) -> Iterator[Finding]:

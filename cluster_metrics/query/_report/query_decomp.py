@@ -18,6 +18,7 @@ from _tools.report.stats import Estimate, Samples, mean, median, ratio
 from _tools.report.table import Column, Table, Words, share, times
 from _tools.report.text import error_text, interval, number, percent
 from cluster_metrics.query._report import attribution, server
+from cluster_metrics.query._report import costs as bare
 from cluster_metrics.query._report.agreement import EQUIVALENT, MOST_PASSES, agreement, passes_of, summary
 from cluster_metrics.query._report.attribution import share_of
 from cluster_metrics.query.configurations import VARIANTS
@@ -87,6 +88,10 @@ CHANGES = (
 )
 """Text, cell and speed-up in PROFILING."""
 SUMMARY = "throughput of a configuration counts searches, latency a coverage: all searches of one epoch"
+
+
+costs = bare.costs
+"""What ``make explain`` holds against bare loops."""
 
 
 def coverages(race: Race) -> list[Sample]:

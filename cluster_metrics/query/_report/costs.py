@@ -1,0 +1,93 @@
+"""What the parts of the production query cost a document, each with the bare loops that it consists of."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from _tools.report.cells import Cells
+from _tools.report.costs import Cost, Loop
+from _tools.report.race import Race
+from _tools.report.stats import Estimate, mean
+from cluster_metrics.corpus.metrics import FIELDS
+from cluster_metrics.query._report.attribution import START, TERMS, WHOLE, fitted, kept
+from cluster_metrics.query.configurations import PARTS, VARIANTS
+from cluster_metrics.query.query_decomp import PART
+from cluster_metrics.wire import coverage
+from cluster_metrics.wire.questions import HDR
+
+DIGITS = str(HDR["hdr"]["number_of_significant_value_digits"])
+FILTER = Loop("FilterBenchmark.visit", {"filter": "conjunction"})
+ALL = {"documents": "0"}
+
+
+def reading(field: str) -> Loop:
+    return Loop("DocValuesBenchmark.oneInNodes", {"field": field})
+
+
+def summing(field: str) -> list[Loop]:
+    return [reading(field), Loop("SumBenchmark.coverage", {**ALL, "field": field})]
+
+
+def by_tdigest(field: str) -> list[Loop]:
+    given = {"compression": "100", "digest": "hybrid", **ALL, "field": field}
+    return [reading(field), Loop("TDigestBenchmark.coverage", given)]
+
+
+def by_hdr(field: str) -> list[Loop]:
+    return [reading(field), Loop("HdrBenchmark.coverage", {"digits": DIGITS, **ALL, "field": field})]
+
+
+def aggregator(aggregations: str) -> list[Loop]:
+    return [Loop("AggregatorBenchmark.coverage", {"aggregations": aggregations})]
+
+
+SUMS, TDIGEST, HDR_LOOPS = ([loop for f in FIELDS for loop in of(f)] for of in (summing, by_tdigest, by_hdr))
+
+
+def costs(race: Race) -> list[Cost]:
+    """The costs fitted, and by differences of serial cells what HDR and the production query take in all."""
+    cells = Cells(race.of(coverage.TYPE) + race.of(PART))
+    return [*_fitted(race, cells), *_differences(race, cells)]
+
+
+def _per_document(race: Race, ms: Estimate) -> Estimate:
+    """Of a coverage, which reads all documents of an epoch once: in ns a document."""
+    factor = 1e6 / race.parameters["rows_per_epoch"]
+    return Estimate(ms.n, factor * ms.value, factor * ms.low, factor * ms.high, ms.cv, ms.freedom)
+
+
+def _fitted(race: Race, cells: Cells) -> Iterator[Cost]:
+    fit = fitted(cells)
+    if not fit:
+        return
+    loops = {"filter and visit of the documents": [FILTER], "sum": summing(FIELDS[0])}
+    loops |= {f"percentiles of {field}": by_tdigest(field) for field in FIELDS}
+    for term, part in zip(TERMS, fit.parts):
+        if term.name in loops:
+            yield Cost(term.name, _per_document(race, part.each), loops[term.name])
+
+
+def _differences(race: Race, cells: Cells) -> Iterator[Cost]:
+    visit = PARTS["visit"].name
+    wanted = (
+        ("3 percentiles by t-digest", _serial("C_td"), visit, TDIGEST, False),
+        ("3 percentiles by HDR", _serial("C_hdr"), visit, HDR_LOOPS, False),
+        ("production query", WHOLE.name, START.name, [FILTER, *SUMS, *TDIGEST], True),
+        ("production query, with the aggregators", WHOLE.name, START.name, aggregator("sums+tdigest"), True),
+        ("the same by HDR", _serial("D_hdr"), START.name, [FILTER, *SUMS, *HDR_LOOPS], True),
+        ("the same by HDR, with the aggregators", _serial("D_hdr"), START.name, aggregator("sums+hdr"), True),
+    )
+    for name, cell, base, loops, whole in wanted:
+        if cells.has(cell, base):
+            yield Cost(name, _per_document(race, _difference(cells, cell, base)), loops, whole=whole)
+
+
+def _serial(variant: str) -> str:
+    return VARIANTS[variant].by("serial").name
+
+
+def _difference(cells: Cells, cell: str, base: str) -> Estimate:
+    """The mean over rounds of a difference, without the slowest rounds and the fastest, as attribution has it."""
+    values = cells.matrix("wall_ms", [cell, base])
+    rounds = kept(values)
+    return mean(np.subtract(*values[:, rounds]))
