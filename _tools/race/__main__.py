@@ -1,4 +1,4 @@
-"""What stands behind ``make``: race, noise, report, results, races, compare, plan, offline, up and down.
+"""What stands behind ``make``: races and their reports, micro-benchmarks, and nodes to keep up.
 
 Their variables come through the environment; their exit codes are those of :class:`.variables.Exit`.
 """
@@ -18,8 +18,9 @@ from ..docs.generated import write_pages
 from ..docs.results import keep
 from ..elasticsearch.install import InstallError
 from ..elasticsearch.nodes import Launcher, NodeError
+from ..microbenchmarks import micro as microbenchmarks
 from ..report.noise import LEAST_RACES
-from ..report.race import IncompleteError, ReportError, connect, load_all
+from ..report.race import IncompleteError, ReportError, connect, load, load_all
 from ..report.write import problems_of, worked_out, write_comparison, write_noise, write_report
 from ..sketch_server import launch as sketch_server
 from . import clusters, rally
@@ -190,6 +191,17 @@ def report() -> int:
     return with_store(lambda ini: write_report(ini, race_id, REPORTS, verbose, conditions))
 
 
+def micro() -> int:
+    """Runs micro-benchmarks, the server's and the client's."""
+    return microbenchmarks.micro()
+
+
+def explain() -> int:
+    """Holds the costs of a race against what micro-benchmarks measured."""
+    race_id = variable("RACE", "last")
+    return with_store(lambda ini: microbenchmarks.explain_race(load(connect(ini), race_id)))
+
+
 def results() -> int:
     """Races CHALLENGE, or takes the report of RACE, and keeps it in docs/results with what other pages quote of it."""
     race_id = variable("RACE")
@@ -245,15 +257,16 @@ def _end(number: int, _: object) -> None:
     raise SystemExit(128 + number)
 
 
+TARGETS = (race, report, results, races, compare, plan, noise, micro, explain, offline, up, down)
+
+
 def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)
     try:
         if (target := sys.argv[1]) != down.__name__:  # which stops what runs, whatever is set
             check_variables()
-        return {f.__name__: f for f in (race, report, results, races, compare, plan, noise, offline, up, down)}[
-            target
-        ]()
+        return {target.__name__: target for target in TARGETS}[target]()
     except (RaceError, NodeError, InstallError, ReportError) as e:
         print(f"[ERROR] {e}", file=sys.stderr)
         return Exit.INCOMPLETE if isinstance(e, IncompleteError) else Exit.REFUSED

@@ -205,7 +205,11 @@ VARIABLES = {
         Variable("RACE_ID", "random", "id of the race; of `noise` the beginning of its ids", RACE_ID, ID_WORDS),
         Variable("RALLY_ARGS", "", "further arguments for `esrally`, separated by blanks"),
         Variable(
-            "RACE", "last", "of `report`: the race, by id, or by tag as `key:value`", rf"{RACE_ID}|{TAG}", NAME_WORDS
+            "RACE",
+            "last",
+            "of `report` and `explain`: the race, by id, or by tag as `key:value`",
+            rf"{RACE_ID}|{TAG}",
+            NAME_WORDS,
         ),
         Variable(
             "RACES",
@@ -228,6 +232,15 @@ VARIABLES = {
             NUMBER,
             "a number of 0 or more",
         ),
+        Variable(
+            "BENCH",
+            "all",
+            "of `micro`: `client` for the client's loops alone, or a regular expression of the server's by class and "
+            "method, such as `TDigest`",
+            r"[\w.^$|()*+?\[\]-]{1,200}",
+            "`client`, or a regular expression without blanks",
+        ),
+        Variable("ARGS", "", "of `micro`: arguments for JMH, with BENCH=client for pyperf, separated by blanks"),
         Variable("SKETCH", "0", "of `up`: 1 starts the sketch server as well", *SWITCH),
         Variable("TARGET_DOCS", "0", "of `plan`: documents indexed per second", NUMBER, "a number of 0 or more"),
         Variable("TARGET_QPS", "0", "of `plan`: searches per second", NUMBER, "a number of 0 or more"),
@@ -255,6 +268,9 @@ TARGETS = {
     "races": "lists the races in the store, those with TAGS only if set; RALLY_ARGS=--limit=100 for more than ten",
     "compare": "holds any number of races of one challenge side by side, with a verdict per configuration",
     "plan": "says how many nodes and shards a load takes, by races of the capacity challenges",
+    "micro": "measures bare loops of server and client by JMH and pyperf, in about 35 minutes; "
+    "docs/micro-benchmarks.md",
+    "explain": "holds the costs of a race against these bare loops: what they explain, and what is the framework's",
     "noise": "races one configuration five times and keeps how much the races differ, for later comparisons",
     "up": "starts target and store and keeps them up; while they are, what asks for another target is refused",
     "down": "stops what `up` started",
@@ -264,7 +280,7 @@ TARGETS = {
     "lint": "formatting, linting and types alone",
     "docs": "writes the generated pages of docs/ and the tables of README.md anew",
     "dashboards": "writes kibana/dashboards.ndjson anew",
-    "bench": "how fast the corpus is generated, and what encoding it costs",
+    "bench": "how fast the corpus is generated",
     "bench-statistics": "how often verdicts are wrong",
     "look": "opens the reports in headless Chromium, in light and dark, wide and narrow, and says what is wrong",
     "lock": "pins the dependencies anew",

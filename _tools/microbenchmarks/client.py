@@ -1,0 +1,146 @@
+"""The client's own loops by pyperf: encoding rows as bulk bodies, and decoding what comes back; per row.
+
+Run by ``make micro``; by itself it takes pyperf's arguments.
+"""
+
+import io
+import json
+import platform
+import subprocess
+import sys
+import tempfile
+import tracemalloc
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyperf
+from esrally.driver import runner as rally
+
+from cluster_metrics.core.machine import machine
+from cluster_metrics.corpus.encoded import ACTION, ENCODINGS, JSON, encoded_file, metrics_bodies
+from cluster_metrics.corpus.metrics import Metrics, rows
+from cluster_metrics.ingest.ingest_decomp import encoder
+from cluster_metrics.wire import smile
+
+from ..race.variables import RaceError
+from .results import CLIENT_ROWS as ROWS
+from .results import keep
+
+ROOT = Path(__file__).resolve().parents[2]
+CORPUS = Metrics(rows_per_epoch=ROWS)
+FULL_ITEM = {
+    "_index": "cluster-metrics-cell",
+    "_version": 1,
+    "result": "created",
+    "_shards": {"total": 1, "successful": 1, "failed": 0},
+    "_primary_term": 1,
+    "status": 201,
+}
+"""What Elasticsearch says of a document, without id and sequence number."""
+FILTERED = b'{"errors":false,"took":30}'
+"""What is left of a response without errors by ``filter_path``."""
+
+
+def full_response() -> bytes:
+    """A response to a request of ``ROWS`` documents, as Elasticsearch writes it."""
+    items = [{"index": FULL_ITEM | {"_id": f"{n:020d}", "_seq_no": n}} for n in range(ROWS)]
+    return json.dumps({"errors": False, "took": 30, "items": items}, separators=(",", ":")).encode()
+
+
+def loops(folder: Path) -> dict[str, Callable[[], Any]]:
+    """What is timed, by name: each call of the rows of one request.
+
+    :param folder: for a file with the bulk body of which slices are taken.
+    """
+    [block] = rows(CORPUS, 1, JSON)
+    decoded = [json.loads(line) for line in block.splitlines()]
+    rows_file = folder / "rows.json"
+    [body] = rows(CORPUS, 1, ENCODINGS["json"].row_format)
+    encoded_file(rows_file, "json").write_bytes(body)
+    bodies = metrics_bodies(1, rows_file)
+    full = full_response()
+
+    def columns() -> dict[str, list[Any]]:
+        return {name: [row[name] for row in decoded] for name in decoded[0]}
+
+    def by_smile(bits: int) -> bytes:
+        return smile.body([smile.encode(item, bits) for row in decoded for item in (ACTION, row)])
+
+    encoding: dict[str, Callable[[], Any]] = {
+        "encode json": lambda: json_body(decoded),
+        "encode orjson": lambda: orjson_body(decoded),
+        "encode orjson, constant action": lambda: constant_body(decoded),
+        "encode SMILE 32": lambda: by_smile(32),
+        "encode SMILE 64": lambda: by_smile(64),
+        "encode columns, json": lambda: json.dumps(columns()).encode(),
+        "encode columns, orjson": lambda: orjson.dumps(columns()),
+        "encode slices": lambda: bodies.body(0, ROWS),
+    }
+    json_body, orjson_body, constant_body = encoder("json", False), encoder("orjson", False), encoder("orjson", True)
+    decoding: dict[str, Callable[[], Any]] = {
+        "decode full, json": lambda: json.loads(full),
+        "decode full, orjson": lambda: orjson.loads(full),
+        "decode full, Rally's partial parser": lambda: rally.parse(io.BytesIO(full), ["errors", "took"]),
+        "decode filtered, json": lambda: json.loads(FILTERED),
+    }
+    return encoding | decoding
+
+
+def peak_bytes(way: Callable[[], Any]) -> int:
+    """What a call allocates at most, as Python's allocators see it."""
+    way()
+    tracemalloc.start()
+    try:
+        way()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def body_bytes(name: str, way: Callable[[], Any]) -> int:
+    """The bytes that a way to encode makes, or one to decode reads."""
+    if name.startswith("decode"):
+        return len(full_response()) if "full" in name else len(FILTERED)
+    return len(way())
+
+
+def measure(path: Path, arguments: Sequence[str] = ()) -> None:
+    """Measures all loops, and writes the results with what they were measured on.
+
+    :param path: of the file.
+    :param arguments: of pyperf.
+    :raises RaceError: when pyperf refuses them, or ends otherwise.
+    """
+    started, found, part = datetime.now(timezone.utc), machine(), path.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "_tools.microbenchmarks.client", "--quiet", "-o", str(part), *arguments]
+    try:
+        if code := subprocess.run(command, cwd=ROOT, check=False).returncode:
+            raise RaceError(f"pyperf ended with {code}, as it says above")
+        about = {
+            "started": started.isoformat(timespec="seconds"),
+            "ended": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "versions": {"python": platform.python_version(), "orjson": orjson.__version__},
+            "machine": found,
+            "input": CORPUS.sizes(),
+        }
+        keep(path, {"about": about, "pyperf": json.loads(part.read_text())})
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        runner = pyperf.Runner(processes=8, program_args=("-m", "_tools.microbenchmarks.client"))
+        args = runner.parse_args()
+        for number, (name, way) in enumerate(loops(Path(folder)).items()):
+            measured = args.worker and args.worker_task == number
+            about = {"peak_bytes": peak_bytes(way), "body_bytes": body_bytes(name, way)} if measured else {}
+            runner.bench_func(name, way, inner_loops=ROWS, metadata=about)
+
+
+if __name__ == "__main__":
+    main()
