@@ -6,6 +6,7 @@ Run by ``make micro``; by itself it takes pyperf's arguments.
 import io
 import json
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,7 @@ from cluster_metrics.corpus.metrics import Metrics, rows
 from cluster_metrics.ingest.ingest_decomp import encoder
 from cluster_metrics.wire import smile
 
-from ..race.variables import RaceError
+from ..race.variables import RaceError, shown
 from .results import CLIENT_ROWS as ROWS
 from .results import keep
 
@@ -120,6 +121,8 @@ def measure(path: Path, arguments: Sequence[str] = ()) -> None:
     try:
         if code := subprocess.run(command, cwd=ROOT, check=False).returncode:
             raise RaceError(f"pyperf ended with {code}, as it says above")
+        if not part.exists():
+            raise RaceError(f"ARGS {shown(arguments)} leave no loop of the client to run")
         about = {
             "started": started.isoformat(timespec="seconds"),
             "ended": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -132,11 +135,18 @@ def measure(path: Path, arguments: Sequence[str] = ()) -> None:
         part.unlink(missing_ok=True)
 
 
+def _pass_on(command: list[str], args: Any) -> None:
+    command += ["--only", args.only]
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        runner = pyperf.Runner(processes=8, program_args=("-m", "_tools.microbenchmarks.client"))
+        program = ("-m", "_tools.microbenchmarks.client")
+        runner = pyperf.Runner(processes=8, program_args=program, add_cmdline_args=_pass_on)
+        runner.argparser.add_argument("--only", default="", help="regular expression of the loops to run; default all")
         args = runner.parse_args()
-        for number, (name, way) in enumerate(loops(Path(folder)).items()):
+        named = {name: way for name, way in loops(Path(folder)).items() if re.search(args.only, name)}
+        for number, (name, way) in enumerate(named.items()):
             measured = args.worker and args.worker_task == number
             about = {"peak_bytes": peak_bytes(way), "body_bytes": body_bytes(name, way)} if measured else {}
             runner.bench_func(name, way, inner_loops=ROWS, metadata=about)

@@ -138,6 +138,7 @@ def test_a_missing_benchmark_is_one_line_that_says_how_to_measure_it():
         ({"machine": MACHINE | {"cpu": "D"}}, "another machine: cpu D, the race C"),
         ({"input": SIZES | {"rows_per_epoch": 1000}}, "rows_per_epoch 1000, the race 1000000"),
         ({"started": "2026-01-01T03:00:00+00:00", "ended": "2026-01-01T03:10:00+00:00"}, "3.0 hours apart"),
+        ({"started": "2025-12-31T20:00:00+00:00", "ended": "2025-12-31T22:00:00+00:00"}, "2.0 hours apart"),
     ],
 )
 def test_results_unlike_the_race_are_named_so(about, said):
