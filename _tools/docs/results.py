@@ -12,7 +12,8 @@ KEPT = ("problems", "document", "parameters", "target", "machine", "index", "ans
 
 
 def keep(reports: Path, race_id: str) -> list[Path]:
-    """Keeps the report of a race in docs/results, in place of an earlier one of its challenge.
+    """Keeps the report of a race, and what ``make explain`` made of it, in docs/results, in place of an earlier one of
+    its challenge.
 
     :param reports: the folder with the reports of races.
     :return: the files.
@@ -28,6 +29,8 @@ def keep(reports: Path, race_id: str) -> list[Path]:
     record = {key: report[key] for key in KEPT}
     record["document"].pop("results", None)
     text = (reports / race_id / "report.md").read_text()
+    if (explained := reports / race_id / "explain.md").exists():
+        text = f"{text.rstrip()}\n\n{explained.read_text()}"
     name = FOLDER / report["document"]["challenge"]
     pages = {
         name.with_suffix(".json"): json.dumps(record, indent=1) + "\n",
