@@ -7,6 +7,7 @@ Medicine 27, 2008).
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -24,7 +25,7 @@ from ..report.race import Race
 from ..report.section import Figure, Section
 from ..report.stats import Estimate, crossing
 from ..report.table import Column, Table, Words, share
-from ..report.text import interval, percent
+from ..report.text import interval, number, percent
 from ..report.write import page_of, source_of
 from .results import WIDEST, Result, hours_between
 
@@ -102,6 +103,19 @@ def span(race: Race) -> tuple[datetime, datetime]:
     return start, max(start, datetime.fromtimestamp(last, timezone.utc))
 
 
+def times(estimate: Estimate, factor: float) -> Estimate:
+    """An estimate as often as it is counted."""
+    value, low, high = (factor * x for x in (estimate.value, estimate.low, estimate.high))
+    return Estimate(estimate.n, value, low, high, estimate.cv, estimate.freedom)
+
+
+def summed(results: Sequence[Result]) -> Estimate:
+    """What loops take one after the other; one that is there twice is no independent one."""
+    counts = Counter(result.loop for result in results)
+    known = {result.loop: result.estimate for result in results}
+    return total([times(known[loop], count) for loop, count in counts.items()])
+
+
 def total(parts: Sequence[Estimate]) -> Estimate:
     """The sum of independent estimates."""
     value = sum(part.value for part in parts)
@@ -141,9 +155,11 @@ def explained(race: Race, results: Iterable[Result]) -> list[Section]:
         raise RaceError(f"race [{race.id}] lacks the configurations by which costs are told apart; race it with all")
     found = Found.of(race, results)
     loops = list(dict.fromkeys(loop for cost in costs for loop in cost.loops))
-    sections = [Section("What bare loops explain", [*_lines(race, found, costs), _costs(costs, found)])]
-    whole = [cost for cost in costs if cost.whole and len(found.quoted(cost.loops)) == len(cost.loops) > 1]
-    sections += [_bar(cost, found) for cost in whole]
+    table = _costs(costs, found)
+    drawn = [cost for cost in costs if cost.whole and len(found.quoted(cost.loops)) == len(cost.loops) > 1]
+    blocks: list[str | Table | Figure] = [_first(costs, table), *_lines(race, found, costs), table]
+    blocks += [_bar(cost, found) for cost in drawn]
+    sections = [Section("What bare loops explain", blocks)]
     sections += [_break_even(one, found) for one in getattr(report, "break_evens", lambda race: [])(race)]
     return [*sections, Section("The bare loops", [_loops(loops, found)])]
 
@@ -172,13 +188,27 @@ def _lines(race: Race, found: Found, costs: Sequence[Cost]) -> Iterator[str]:
     )
 
 
+def _first(costs: Sequence[Cost], table: Table) -> str:
+    """The answer: of the whole where there is one, of the greatest part otherwise."""
+    named = dict(zip((cost.name for cost in costs), table.rows))
+    wanted = [cost for cost in costs if cost.whole] or [max(costs, key=lambda cost: cost.each.value)]
+    lines = []
+    for cost in wanted:
+        if explained := named[cost.name].get("share"):
+            of = f"{percent(explained.value)} {interval(explained, percent)} of {number(cost.each.value)} ns"
+            lines.append(f"- **{cost.name}:** bare loops explain {of} a {cost.unit}\n")
+        else:
+            lines.append(f"- **{cost.name}:** not shown, as not all of its loops are measured well enough\n")
+    return "".join(lines)
+
+
 def _costs(costs: Sequence[Cost], found: Found) -> Table:
     rows = []
     for cost in costs:
         row: dict[str, Any] = {"cost": f"{cost.name}, a {cost.unit}", "race_ns": cost.each, "loops": len(cost.loops)}
         quoted = found.quoted(cost.loops)
         if len(quoted) == len(cost.loops):
-            bare = total([result.estimate for result in quoted])
+            bare = summed(quoted)
             row |= {"bare_ns": bare, "share": quotient(bare, cost.each), "left_ns": less(cost.each, bare)}
         rows.append(row)
     columns = [Words("cost", "cost"), Column("race_ns", "race", "ns"), Column("loops", "loops")]
@@ -186,19 +216,16 @@ def _costs(costs: Sequence[Cost], found: Found) -> Table:
     return Table("explained", columns, rows)
 
 
-def _bar(cost: Cost, found: Found) -> Section:
+def _bar(cost: Cost, found: Found) -> Figure:
     """A bar from loop to loop up to the whole, loops of one benchmark as one."""
-    of: dict[str, list[Estimate]] = {}
+    of: dict[str, list[Result]] = {}
     for result in found.quoted(cost.loops):
-        of.setdefault(result.loop.benchmark.partition(".")[0].removesuffix("Benchmark"), []).append(result.estimate)
-    sums = {name: total(estimates) for name, estimates in of.items()}
-    left = less(cost.each, total(list(sums.values())))
+        of.setdefault(result.loop.benchmark.partition(".")[0].removesuffix("Benchmark"), []).append(result)
+    sums = {name: summed(results) for name, results in of.items()}
+    left = less(cost.each, summed(found.quoted(cost.loops)))
     parts = [plots.Part(n, e, e.value / cost.each.value) for n, e in {**sums, "left: the framework": left}.items()]
     caption = f"{cost.name}, ns a {cost.unit}: its bare loops, and what is left."
-    return Section(
-        f"{cost.name}, loop by loop",
-        [Figure(plots.parts(parts, plots.Part(cost.name, cost.each, 1.0), "ns"), caption)],
-    )
+    return Figure(plots.parts(parts, plots.Part(cost.name, cost.each, 1.0), "ns"), caption)
 
 
 def _break_even(one: BreakEven, found: Found) -> Section:
