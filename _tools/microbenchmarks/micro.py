@@ -9,14 +9,16 @@ from cluster_metrics.core.experiment import check
 from ..elasticsearch.nodes import Launcher
 from ..race import rally
 from ..race.clusters import es_version
-from ..race.variables import RaceError, switched_on, variable
+from ..race.variables import Exit, RaceError, switched_on, variable
 from ..report.race import Race
+from ..report.write import worked_out
 from . import client, explain
 from .inputs import Inputs
 from .jmh import Harness
 from .results import read, table
 
 FOLDER = rally.WORK / "micro"
+REPORTS = rally.WORK / "reports"
 CLIENT = "client"
 """BENCH that runs the client's loops alone."""
 
@@ -42,15 +44,18 @@ def micro() -> int:
         client.measure(paths[-1], arguments if bench else ())
     for path in paths:
         print(f"\n{table(read(path)).markdown()}\nwritten to {path}\n", flush=True)
-    return 0
+    return Exit.DONE
 
 
-def explain_race(race: Race) -> None:
-    """Holds the costs of a race against what micro-benchmarks measured.
+def explain_race(race: Race) -> int:
+    """Holds the costs of a race against what micro-benchmarks measured; returns the exit code.
 
     :raises RaceError: when there are no results, or the race has no such costs.
+    :raises ReportError: when its samples do not go together.
     """
     paths = sorted(FOLDER.glob("*.json"))
     if not paths:
-        raise RaceError(f"there are no results of micro-benchmarks in {FOLDER}; 'make micro' measures them")
-    explain.write(race, read(*paths), rally.WORK / "reports")
+        raise RaceError(f"there are no results of micro-benchmarks in [{FOLDER}]; 'make micro' measures them")
+    with worked_out("explained", race.problems):
+        explain.write(race, read(*paths), REPORTS)
+    return Exit.INCOMPLETE if race.problems else Exit.DONE

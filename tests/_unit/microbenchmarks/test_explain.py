@@ -4,6 +4,7 @@ import copy
 import gzip
 import json
 import math
+from dataclasses import replace
 from datetime import datetime, timezone
 
 import numpy as np
@@ -12,12 +13,12 @@ from fakes import rows
 from races import MACHINE, TARGET
 from stores import RECORDED, recorded
 
-from _tools.microbenchmarks import explain
+from _tools.microbenchmarks import explain, micro
 from _tools.microbenchmarks.explain import explained, less, quotient, total
 from _tools.microbenchmarks.results import Result, read, table, units
-from _tools.race.variables import RaceError
+from _tools.race.variables import Exit, RaceError
 from _tools.report.costs import Loop
-from _tools.report.race import Race, Sample, race_of
+from _tools.report.race import IncompleteError, Race, Sample, race_of
 from _tools.report.stats import Estimate
 from cluster_metrics.corpus.metrics import FIELDS
 from cluster_metrics.esql._report.costs import loading
@@ -263,6 +264,20 @@ def test_recorded_results_are_read_and_explain_a_recorded_race(recorded_results,
     assert names[:3] == ["encoding, naive, a row", "parsing, naive, a row", "encoding, orjson, a row"]
     assert all(row["bare_ns"]["value"] > 0 and row["loops"] == 1 for row in found["rows"])
     assert "hours apart" in capsys.readouterr().out and "What bare loops explain" in path.read_text()
+
+
+def test_an_incomplete_race_is_explained_and_named_so(recorded_results, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(micro, "REPORTS", tmp_path / "reports")
+    monkeypatch.setattr(micro, "FOLDER", tmp_path / "none")
+    with pytest.raises(RaceError, match=r"no results of micro-benchmarks in \[.*none\]; 'make micro' measures"):
+        micro.explain_race(race())
+    monkeypatch.setattr(micro, "FOLDER", tmp_path)
+    assert micro.explain_race(race()) == Exit.DONE
+    assert micro.explain_race(replace(race(), faults=["Something is missing."])) == Exit.INCOMPLETE
+    assert "INCOMPLETE: Something is missing." in capsys.readouterr().out
+    broken = [replace(sample, meta={"round": sample.meta["round"]}) for sample in race().samples]
+    with pytest.raises(IncompleteError, match=r"^INCOMPLETE: nothing can be explained: the samples do not go together"):
+        micro.explain_race(replace(race(), samples=broken))
 
 
 def test_a_file_that_holds_no_results_is_refused_with_one_line(tmp_path):
