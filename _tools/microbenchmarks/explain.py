@@ -80,7 +80,9 @@ def differences(race: Race, result: Result) -> list[str]:
     if (version := about["versions"].get("elasticsearch")) and versions and {version} != versions:
         found.append(f"Elasticsearch {version}, the race {', '.join(sorted(versions))}")
     own, its = ({k: v for k, v in machine.items() if k != "load"} for machine in (about["machine"], race.machine))
-    if other := [k for k in ("cpu", "cores", "memory_mb", "kernel", "virtualisation") if own.get(k) != its.get(k)]:
+    if not its:
+        found.append("on a machine that the race did not record")
+    elif other := [k for k in ("cpu", "cores", "memory_mb", "kernel", "virtualisation") if own.get(k) != its.get(k)]:
         found.append("another machine: " + ", ".join(f"{k} {own.get(k)}, the race {its.get(k)}" for k in other))
     if version:
         for name in INPUT.get(result.loop.benchmark.partition(".")[0], METRICS):

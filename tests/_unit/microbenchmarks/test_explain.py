@@ -145,6 +145,7 @@ def test_results_unlike_the_race_are_named_so(about, said):
     text = explained(race(), made(**about))[0].text
     assert f"measured unlike the race ({said}): {len(ALL)} of {len(ALL)} loops" in text
     assert "unlike" not in explained(race(), made())[0].text
+    assert "(on a machine that the race did not record)" in explained(race(machine={}), made())[0].text
 
 
 def test_of_several_results_that_most_like_the_race_is_taken():
