@@ -60,13 +60,14 @@ def write_report(ini: Path, race_id: str, folder: Path, verbose: bool = False, f
     """
     race, sections = made(load(connect(ini), race_id))
     race, tables = attempted(race, sheets)
+    race, more = attempted(race, files)
     race, answers = attempted(race, lambda race: [answer_of(race)])
     answer = answers[0] if answers else Answer(race.challenge, problems=race.problems)
     facts = Section("What was raced", ["".join(f"- {fact}\n" for fact in facts_of(race))])
     sections = with_answer(answer, [facts, *sections])
     record = record_of(race, sections) | {"answer": answer.record()}
     title = f"{INCOMPLETE if race.problems else ''}Race {race.id}"
-    pages = Pages(title, sections, source_of(race), record, tables)
+    pages = Pages(title, sections, source_of(race), record, tables, more)
     return write_pages(folder / race.id, pages, answer, gate.of_race(race, answer, fail_on), verbose)
 
 
@@ -165,6 +166,7 @@ class Pages:
     :param source: what the figures were measured on.
     :param record: what ``report.json`` holds.
     :param sheets: CSV files.
+    :param more: further files, each a name and its text.
     """
 
     title: str
@@ -172,12 +174,14 @@ class Pages:
     source: str
     record: dict[str, Any]
     sheets: Sequence[Table]
+    more: Sequence[tuple[str, str]] = ()
 
     @property
     def files(self) -> list[str]:
         """What stands beside the page."""
         picture = ["answer.svg"] if self.sections[0].figures else []
-        return ["report.md", "report.json", "verdict.json", *picture, *(table.key for table in self.sheets)]
+        names = [*picture, *(table.key for table in self.sheets), *(name for name, _ in self.more)]
+        return ["report.md", "report.json", "verdict.json", *names]
 
 
 def write_pages(out: Path, pages: Pages, answer: Answer, outcome: gate.Outcome, verbose: bool) -> int:
@@ -194,6 +198,8 @@ def write_pages(out: Path, pages: Pages, answer: Answer, outcome: gate.Outcome, 
         table.write_csv(out)
     for figure in pages.sections[0].figures:
         (out / "answer.svg").write_text(page.picture(figure))
+    for name, content in pages.more:
+        (out / name).write_text(content)
     if verbose:
         print(f"\n{text}", flush=True)
     path = (out / "report.html").resolve()
@@ -239,6 +245,11 @@ def sheets(race: Race) -> list[Table]:
         ]
         found.append(Table(file, [Column(key, key) for key in (*about, *keys)], rows))
     return found + getattr(report_of(race), "sheets", lambda race: [])(race)
+
+
+def files(race: Race) -> list[tuple[str, str]]:
+    """Further files that the report of a race makes, each a name and its text."""
+    return list(getattr(report_of(race), "files", lambda race: [])(race))
 
 
 def _load_all(ini: Path, names: list[str], challenge: str) -> dict[str, list[Race]]:
