@@ -36,6 +36,8 @@ from .variables import VARIABLES, RaceError, escaped, shown
 
 WORK = Path(os.environ.get("WORK") or TRACK / "_work").resolve()
 DOWNLOADS = TRACK / "_work" / "downloads"
+PROFILES = WORK / "profiles"
+"""Samples of CPU time, a folder for each race."""
 RALLY_HOME = WORK / "rally"
 INI = RALLY_HOME / ".rally" / "rally.ini"
 TEMPORARY = RALLY_HOME / "tmp"

@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,16 @@ def machine() -> dict[str, Any]:
 def jvm_flags(arguments: Iterable[str]) -> str:
     """Those of a JVM's arguments that may matter for its speed."""
     return " ".join(a for a in arguments if a.startswith("-X") and not any(part in a for part in FILES))
+
+
+def cpu_ms(pids: Iterable[int]) -> float:
+    """CPU time that processes of this machine have used since they started, in ms, by the clocks that Linux keeps of
+    them: to the nanosecond, where ``/proc`` counts in hundredths of a second.
+
+    :raises OSError: when there is no such process, or no such clock.
+    """
+    # the clock of a process as clock_getcpuclockid(3) makes it; time.clock_gettime takes its number
+    return sum(time.clock_gettime_ns((~pid << 3) | 2) for pid in pids) / 1e6
 
 
 def _cpu() -> str:
