@@ -69,7 +69,8 @@ def _needs(record: Challenge) -> str:
     found = ["ES|QL"] if needs.esql else []
     if needs.nodes > 1:
         found.append(f"{needs.nodes} data nodes of {needs.node_cores:g} cores")
-    return ", ".join(found + (["the sketch server"] if needs.sketch_server else [])) or "–"
+    found += ["the sketch server"] if needs.sketch_server else []
+    return ", ".join(found + (["the target on this machine"] if needs.sampler else [])) or "–"
 
 
 def _value(value: Any) -> str:

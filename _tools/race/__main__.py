@@ -110,7 +110,10 @@ def races_of(race_ids: list[str]) -> int:
             rally.check_no_other_rally()
             if len(race_ids) > 1:
                 print(f"race {race_id}, of {len(race_ids)} of one configuration", flush=True)
-            if code := rally.run(command(hosts, client_options, params, race_id), watch(launcher, hosts, race_id).wait):
+            with clusters.sampled(launcher, hosts, client_options, params, race_id) as own:
+                line = command(hosts, client_options, own, race_id)
+                code = rally.run(line, watch(launcher, hosts, race_id).wait)
+            if code:
                 print(
                     f"[ERROR] race {race_id} is INCOMPLETE; 'make report RACE={race_id}' shows what there is of it",
                     file=sys.stderr,

@@ -17,9 +17,11 @@ from cluster_metrics.core.challenge import Needs, challenges
 from cluster_metrics.core.index import OLDEST_ELASTICSEARCH
 from cluster_metrics.wire.requests import refusal
 
-from ..elasticsearch.install import DEFAULT_VERSION, esql_versions
+from ..elasticsearch.install import DEFAULT_VERSION, InstallError, esql_versions
 from ..elasticsearch.nodes import Cluster, Launcher
 from ..elasticsearch.security import write_private
+from ..profile import recording, server
+from ..profile.sampler import Sampler, SamplerError, attached
 from ..report.race import connect
 from ..sketch_server import launch as sketch_server
 from . import rally
@@ -222,6 +224,41 @@ def track_params(launcher: Launcher) -> Iterator[str]:
         return
     with cluster(launcher, sketch_server.NAME, sketch_server.start) as server, distant(server.hosts) as host:
         yield json.dumps(params | {"sketch_server": host})
+
+
+@contextlib.contextmanager
+def sampled(launcher: Launcher, hosts: str, client_options: str, params: str, race_id: str) -> Iterator[str]:
+    """The track parameters, for the challenge that needs one with a sampler of the target's nodes, which ends with the
+    context; its recordings are then read. What keeps it from sampling is printed, and the race goes on without.
+
+    :param hosts: of the target.
+    :param client_options: as ``--client-options`` takes them.
+    :param params: track parameters so far.
+    :param race_id: names the folder of the recordings.
+    """
+    given = params_of(params)
+    if not needs().sampler or "sampler" in given:
+        yield params
+        return
+    folder = rally.PROFILES / race_id
+    found, problem = _sampler(launcher, hosts, client_options, folder)
+    try:
+        with server.served(server.Control(found, problem)) as address:
+            yield json.dumps(given | {"sampler": address})
+    finally:
+        if found and (problem := recording.convert(folder, launcher.downloads)):
+            print(problem, flush=True)
+
+
+def _sampler(launcher: Launcher, hosts: str, client_options: str, folder: Path) -> tuple[Sampler | None, str]:
+    """A sampler of the target's nodes, or why there is none."""
+    es = client_of(hosts, client_options)
+    try:
+        return attached(lambda path: es.perform_request(method="GET", path=path).body, launcher, folder), ""
+    except (SamplerError, InstallError, elasticsearch.ApiError, elasticsearch.TransportError, *ODD) as e:
+        problem = first_line(e)
+        print(f"no CPU profile, the race goes on without: {problem}", flush=True)
+        return None, problem
 
 
 @contextlib.contextmanager

@@ -116,12 +116,14 @@ class Needs:
     :param nodes: data nodes.
     :param node_cores: share of the CPU that each of them is held to, in cores; 0 leaves them free.
     :param sketch_server: the sketch server, beside the target.
+    :param sampler: a sampler of the target's CPU time; where there can be none, the race goes on without.
     """
 
     esql: bool = False
     nodes: int = 1
     node_cores: float = 0
     sketch_server: bool = False
+    sampler: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from ..core.challenge import Challenge, Compared, Key, Operation, Sample, Values
+from ..core.challenge import Challenge, Compared, Key, Needs, Operation, Sample, Values
 from ..core.index import BULK, CHECK_INDEX, SETUP
 from ..core.limits import corpus_in_memory, segments, shards_of_searches, warm
-from ..core.parameters import LOAD, PASSES, ROUNDS, WARMUP, Integer, Many
+from ..core.parameters import LOAD, PASSES, ROUNDS, WARMUP, Integer, Many, Text
 from ..corpus.metrics import BYTES, NAME, Metrics
 from ..wire import coverage
 from ..wire.questions import TRANSPORTS
-from . import query_frontier, query_profile
+from . import cpu_profile, query_frontier, query_profile
 from .cache import QUERY_CACHE
-from .configurations import BASE, CONFIGURATIONS, LAYOUTS, VARIANTS
+from .configurations import BASE, CONFIGURATIONS, LAYOUTS, PROFILED, VARIANTS
 from .layouts import BuildLayouts, DropLayouts, LayoutsParams
 from .profile_tree import AGGREGATION_PARTS, PARTS
 from .query_decomp import PART, CellParams, CellRunner, PlanParams, PlanRunner, WarmUpParams, WarmUpRunner
@@ -173,6 +173,44 @@ QUERY_DECOMP = Challenge(
     limits=(shards_of_searches, segments, warm("coverage", " of each cell"), corpus_in_memory),
     leaves=(NAME,),
 )
+PROFILED_COVERAGE = Sample(
+    query_profile.COVERAGE,
+    "coverage with the profiler (profile-on) or without (profile-off)",
+    (
+        ROUND,
+        EPOCH,
+        SEARCHES,
+        *TIMES,
+        *BODIES,
+        DOCS,
+        SEGMENTS,
+        ERROR,
+        Key("parse_ms", "ms", "decoding the responses, after the clock has stopped", optional=True),
+        *_with_profiler((*TREE, *_aggregations(query_profile.KINDS.values()))),
+    ),
+)
+BUILD_LAYOUTS = Operation(
+    "build-layouts",
+    BuildLayouts,
+    LayoutsParams,
+    samples=(
+        Sample(
+            "build-layouts",
+            "race",
+            (
+                Key("layouts", "indices", "further indices that were built"),
+                Key(
+                    "rollup_cpu_s",
+                    "s",
+                    "CPU time of this client to decode the rows and compute the rollup, per million rows",
+                    optional=True,
+                ),
+                Key("rollup_bulk_ms", "ms", "wall time to index the rollup", optional=True),
+            ),
+        ),
+    ),
+)
+DROP_LAYOUTS = Operation("drop-layouts", DropLayouts, LayoutsParams)
 QUERY_PROFILE = Challenge(
     name="query-profile",
     question="What does Elasticsearch's profiler see of the production query, and what does the profiler itself cost?",
@@ -187,22 +225,7 @@ QUERY_PROFILE = Challenge(
             query_profile.ProfileParams,
             samples=(
                 Sample("query-profile", "round", (ROUND, SEGMENTS, *QUERY_CACHE)),
-                Sample(
-                    query_profile.COVERAGE,
-                    "coverage with the profiler (profile-on) or without (profile-off)",
-                    (
-                        ROUND,
-                        EPOCH,
-                        SEARCHES,
-                        *TIMES,
-                        *BODIES,
-                        DOCS,
-                        SEGMENTS,
-                        ERROR,
-                        Key("parse_ms", "ms", "decoding the responses, after the clock has stopped", optional=True),
-                        *_with_profiler((*TREE, *_aggregations(query_profile.KINDS.values()))),
-                    ),
-                ),
+                PROFILED_COVERAGE,
                 Sample(
                     query_profile.CALL,
                     "search with the profiler (profile-on-call) or without (profile-off-call)",
@@ -239,27 +262,7 @@ QUERY_FRONTIER = Challenge(
         *SETUP,
         BULK,
         CHECK_INDEX,
-        Operation(
-            "build-layouts",
-            BuildLayouts,
-            LayoutsParams,
-            samples=(
-                Sample(
-                    "build-layouts",
-                    "race",
-                    (
-                        Key("layouts", "indices", "further indices that were built"),
-                        Key(
-                            "rollup_cpu_s",
-                            "s",
-                            "CPU time of this client to decode the rows and compute the rollup, per million rows",
-                            optional=True,
-                        ),
-                        Key("rollup_bulk_ms", "ms", "wall time to index the rollup", optional=True),
-                    ),
-                ),
-            ),
-        ),
+        BUILD_LAYOUTS,
         Operation(
             "frontier",
             query_frontier.FrontierRunner,
@@ -310,7 +313,7 @@ QUERY_FRONTIER = Challenge(
                 ),
             ),
         ),
-        Operation("drop-layouts", DropLayouts, LayoutsParams),
+        DROP_LAYOUTS,
     ),
     parameters=(
         *CORPUS,
@@ -350,4 +353,95 @@ QUERY_FRONTIER = Challenge(
     drops=tuple(f"{NAME}-{layout}" for layout in LAYOUTS),
     derived=_production_first,
 )
-CHALLENGES = (QUERY_DECOMP, QUERY_PROFILE, QUERY_FRONTIER)
+OF_CPU = (
+    ROUND,
+    EPOCH,
+    SEARCHES,
+    *TIMES,
+    CLIENT,
+    *BODIES,
+    DOCS,
+    SEGMENTS,
+    ERROR,
+    Key("started_s", "s", "when it began, since 1970; a sample's own time is in whole milliseconds"),
+    Key(
+        "target_cpu_ms",
+        "ms",
+        "CPU time of the target's nodes meanwhile, by the clocks of their processes",
+        optional=True,
+    ),
+)
+CPU_PROFILE = Challenge(
+    name="cpu-profile",
+    question="In which methods does the production query spend its CPU time, and what does HDR spare?",
+    corpora=(Metrics,),
+    operations=(
+        *SETUP,
+        BULK,
+        CHECK_INDEX,
+        BUILD_LAYOUTS,
+        Operation(
+            "cpu-profile",
+            cpu_profile.CpuProfileRunner,
+            cpu_profile.CpuProfileParams,
+            samples=(
+                Sample(
+                    "cpu-profile",
+                    "round",
+                    (
+                        ROUND,
+                        SEGMENTS,
+                        *QUERY_CACHE,
+                        Key("recordings", "", "files of its recording, by make's process, a list", optional=True),
+                        Key("not_sampled", "", "why the sampler recorded less than a block", optional=True),
+                    ),
+                ),
+                Sample(
+                    cpu_profile.SAMPLED,
+                    "coverage while the sampler recorded",
+                    OF_CPU,
+                    csv="es_profile_cpu.csv",
+                ),
+                Sample(
+                    cpu_profile.PLAIN,
+                    "coverage without the sampler",
+                    OF_CPU,
+                    csv="es_profile_cpu.csv",
+                ),
+                PROFILED_COVERAGE,
+            ),
+            rounds="rounds",
+        ),
+        DROP_LAYOUTS,
+    ),
+    parameters=(
+        *CORPUS,
+        *LOAD,
+        Many(
+            "profiled",
+            "Configurations of cpu-profile to run: cells of query-decomp; `+cached` has the query cache on and filled.",
+            "",
+            True,
+            choices=tuple(PROFILED),
+        ),
+        Text(
+            "sampler",
+            "The sampler of cpu-profile; `make race` starts one in its own process.",
+            "",
+            True,
+            pattern=r"none|127\.0\.0\.1:\d{1,5}",
+            form="none, or host:port on 127.0.0.1",
+        ),
+        WARMUP,
+        ROUNDS,
+    ),
+    compared=Compared(cpu_profile.PLAIN, ("wall_ms", "took_ms", "target_cpu_ms"), "D_td-serial", "rounds"),
+    minutes=15,
+    disk_factor=6,
+    needs=Needs(sampler=True),
+    test_mode={"rounds": 2, "warmup_iterations": 1},
+    limits=(shards_of_searches, segments, warm("round"), corpus_in_memory),
+    leaves=(NAME,),
+    drops=tuple(f"{NAME}-{layout}" for layout in dict.fromkeys(c.layout for c in PROFILED.values()) if layout),
+)
+CHALLENGES = (QUERY_DECOMP, QUERY_PROFILE, QUERY_FRONTIER, CPU_PROFILE)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..wire.questions import HDR, PRODUCTION, VISIT, Configuration
+from ..wire.questions import HDR, PRODUCTION, TRANSPORTS, VISIT, Configuration
 from .cache import SETTING
 
 
@@ -159,3 +159,18 @@ CONFIGURATIONS = {
     )
 }
 """The ways of query-frontier: the production query with one thing changed, and some combinations."""
+
+
+def _profiled() -> dict[str, Configuration]:
+    """The cells of query-decomp, production with the query cache on, and a planted difference."""
+    found = cells(list(VARIANTS), list(TRANSPORTS))
+    for transport in TRANSPORTS:
+        cell = PRODUCTION.by(transport)
+        found.append(replace(cell, name=f"{cell.name}+cached", layout="cached"))
+    hint = {"execution_hint": "high_accuracy"}
+    found.append(replace(PRODUCTION.by("serial"), name="D_td-serial+high-accuracy", percentiles=_tdigest(**hint)))
+    return {c.name: c for c in found}
+
+
+PROFILED = _profiled()
+"""What cpu-profile asks."""

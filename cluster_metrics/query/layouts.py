@@ -14,7 +14,7 @@ from ..corpus.prepared import Prepared
 from ..wire.bulk import load_all, with_actions
 from ..wire.requests import aside, request, touch
 from .cache import SETTING
-from .configurations import CONFIGURATIONS, LAYOUTS
+from .configurations import CONFIGURATIONS, LAYOUTS, PROFILED
 
 BULK_ROWS = 10_000
 
@@ -22,7 +22,8 @@ BULK_ROWS = 10_000
 class LayoutsParams(Params):
     """Param source of build-layouts and drop-layouts: the layouts that the configurations need.
 
-    Track parameters: ``configurations``, ``force_merge_max_num_segments``, ``delete_foreign_index``.
+    Track parameters: ``force_merge_max_num_segments``, ``delete_foreign_index``, and the one that the operation's
+    ``named-by`` says, by default ``configurations``.
     """
 
     def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
@@ -30,7 +31,8 @@ class LayoutsParams(Params):
         self._prepared = Prepared(track, Metrics)
 
     def params(self) -> dict[str, Any]:
-        used = {CONFIGURATIONS[name].layout for name in self.values["configurations"]}
+        names = self.values[self.operation.get("named-by", "configurations")]
+        used = {(CONFIGURATIONS | PROFILED)[name].layout for name in names}
         body = index_body(self.track, NAME)
         return {
             "layouts": [layout for layout in LAYOUTS if layout in used],

@@ -38,6 +38,15 @@ def errors_of(aggregations: dict[str, Any], expected: dict[str, Any]) -> tuple[f
     return middle, extreme, total
 
 
+def priming(coverages: Coverages, coverage: Coverage) -> list[Request]:
+    """What is asked before the clock of a coverage runs: the filters alone, where its index has them cached."""
+    layout = coverage.configuration.layout
+    if not layout or not LAYOUTS[layout].primed:
+        return []
+    filters = coverages.make(replace(VARIANTS["A"], name=f"A-{layout}", layout=layout), coverage.epoch)
+    return [request for request in filters.requests for _ in range(REPEATED)]
+
+
 class FrontierParams(RoundParams):
     """Param source of the rounds: every configuration once in seeded order, all about the same epoch.
 
@@ -52,15 +61,7 @@ class FrontierParams(RoundParams):
         epoch = 1 + number % len(self._coverages.epochs)
         order = shuffled(self.values["configurations"], self.values["seed"], "frontier", number)
         coverages = [self._coverages.make(CONFIGURATIONS[name], epoch) for name in order]
-        return {"coverages": [(coverage, self._priming(coverage)) for coverage in coverages]}
-
-    def _priming(self, coverage: Coverage) -> list[Request]:
-        """What is asked before the clock runs: the filters alone."""
-        layout = coverage.configuration.layout
-        if not layout or not LAYOUTS[layout].primed:
-            return []
-        filters = self._coverages.make(replace(VARIANTS["A"], name=f"A-{layout}", layout=layout), coverage.epoch)
-        return [request for request in filters.requests for _ in range(REPEATED)]
+        return {"coverages": [(coverage, priming(self._coverages, coverage)) for coverage in coverages]}
 
 
 class FrontierRunner(Runner):

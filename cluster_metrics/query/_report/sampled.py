@@ -1,0 +1,164 @@
+"""The samples of a cpu-profile race, joined to the coverages in whose time they were taken."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from _tools.report import stacks
+from _tools.report.cells import Cells, cells_of
+from _tools.report.components import COMPILER, GC, NAMES, component
+from _tools.report.race import Race
+from _tools.report.stacks import Counts, Differences, Frames, Profile, Stack
+from _tools.report.stats import Samples
+from cluster_metrics.query.cpu_profile import PLAIN, SAMPLED
+
+LEAST_PATH = 0.001
+"""Share of the CPU time of some configuration that a path must have to be kept in flame graphs."""
+ROUND = "cpu-profile"
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Stacks by configuration and round.
+
+    :param folder: that the samples are in.
+    :param cells: the coverages that were sampled.
+    :param rounds: that all configurations have.
+    """
+
+    folder: Path
+    profile: Profile
+    cells: Cells
+    names: Sequence[str]
+    rounds: Sequence[int]
+
+    @cached_property
+    def counted(self) -> Mapping[str, sparse.csr_array]:
+        """By configuration: how often each stack was met, by round and stack."""
+        found = {}
+        for name in self.names:
+            of = self.cells.samples(name)
+            metas = [of[number].meta for number in self.rounds]
+            windows = [(int(1e9 * m["started_s"]), int(1e9 * m["started_s"] + 1e6 * m["wall_ms"])) for m in metas]
+            found[name] = self.profile.counted(windows)
+        return found
+
+    def times(self, frames: Frames) -> dict[str, Counts]:
+        """By configuration: CPU time by round and frame, in ms."""
+        return {name: frames.times(counted, self.profile.period_ms) for name, counted in self.counted.items()}
+
+    @cached_property
+    def whole(self) -> Mapping[str, Samples]:
+        """By configuration: CPU time of all samples by round, in ms."""
+        period = self.profile.period_ms
+        return {name: np.asarray(counted.sum(axis=1)).ravel() * period for name, counted in self.counted.items()}
+
+    @cached_property
+    def by_component(self) -> Mapping[str, Counts]:
+        """By configuration: CPU time by round and component, these in their order."""
+        found = stacks.frames(self.profile, lambda stack: [(component(stack),)])
+        columns = [found.names.index((name,)) if (name,) in found.names else None for name in NAMES]
+        times = self.times(found)
+        empty = np.zeros(len(self.rounds))
+        return {
+            name: np.array([empty if c is None else by_round[:, c] for c in columns]).T
+            for name, by_round in times.items()
+        }
+
+    @cached_property
+    def methods(self) -> tuple[Frames, Mapping[str, Counts]]:
+        """The methods that ran, less those that ran below :data:`LEAST_PATH` everywhere."""
+        return self._kept(stacks.leaf)
+
+    @cached_property
+    def paths(self) -> tuple[Frames, Mapping[str, Counts]]:
+        """The paths of flame graphs."""
+        return self._kept(stacks.paths)
+
+    def _kept(self, of: Callable[[Stack], Iterable[Stack]]) -> tuple[Frames, Mapping[str, Counts]]:
+        found = stacks.frames(self.profile, of)
+        kept = stacks.kept(found, self.times(found), LEAST_PATH, {n: float(w.mean()) for n, w in self.whole.items()})
+        return kept, self.times(kept)
+
+    def share(self, name: str, of: str) -> Samples:
+        """The share of a component in the CPU time of a configuration, by round."""
+        return self.by_component[name][:, NAMES.index(of)] / np.maximum(self.whole[name], self.profile.period_ms)
+
+    def differences(self, times: Mapping[str, Counts], base: str, other: str) -> Differences:
+        """Frame by frame, see :func:`_tools.report.stacks.differences`."""
+        whole = max(float(self.whole[name].mean()) for name in (base, other))
+        return stacks.differences(times[base], times[other], whole)
+
+    def cpu_ms(self, name: str) -> Samples:
+        """CPU time of the target's processes in the sampled coverages, by round; nan where it is not known."""
+        of = self.cells.samples(name)
+        return np.array([float(of[number].meta.get("target_cpu_ms", np.nan)) for number in self.rounds])
+
+    def compiling(self) -> dict[str, float]:
+        """The share of the compiler in the CPU time of each configuration, a mean over rounds."""
+        return {name: float(np.mean(self.share(name, COMPILER))) for name in self.names}
+
+    def collecting(self) -> dict[str, float]:
+        """The same of the garbage collector."""
+        return {name: float(np.mean(self.share(name, GC))) for name in self.names}
+
+
+@lru_cache(maxsize=2)
+def _read(folder: Path) -> Profile:
+    return stacks.read_stacks(folder)
+
+
+def sampled(race: Race) -> Sampled | None:
+    """The samples of a race; None where there are none on this machine."""
+    folders = folders_of(race)
+    cells = cells_of(race, SAMPLED)
+    if len(folders) != 1 or not cells.names or not cells.has(*cells.names):
+        return None
+    try:
+        profile = _read(folders[0])
+    except OSError:
+        return None
+    if not len(profile.at):
+        return None
+    return Sampled(folders[0], profile, cells, sorted(cells.names), cells.rounds(*cells.names))
+
+
+def folders_of(race: Race) -> list[Path]:
+    """Where the recordings of a race are, by its samples."""
+    found = (Path(file).parent for sample in race.of(ROUND) for file in sample.meta.get("recordings", []))
+    return list(dict.fromkeys(found))
+
+
+def missing(race: Race) -> list[str]:
+    """Why there is no profile of the race, or of a part of it; a sentence each, without its full stop."""
+    rounds: dict[str, list[int]] = {}
+    for sample in race.of(ROUND):
+        if why := sample.meta.get("not_sampled"):
+            rounds.setdefault(why, []).append(sample.meta["round"])
+    found = [
+        f"no CPU profile of {len(numbers)} rounds, from round {min(numbers)} on: {why}"
+        for why, numbers in rounds.items()
+    ]
+    folders = folders_of(race)
+    if folders and not any((folder / stacks.FILE).exists() for folder in folders):
+        found.append(
+            f"no CPU profile: [{folders[0]}] of this machine has no samples; it raced elsewhere, or make was ended "
+            "before it read them"
+        )
+    both = sampled(race)
+    return found + [problem.rstrip(".") for problem in (both.profile.problems if both else ())]
+
+
+def rounds_of_both(race: Race, name: str, key: str) -> tuple[Samples, Samples]:
+    """A figure of a configuration without the sampler and with it, aligned by round."""
+    plain, with_it = cells_of(race, PLAIN), cells_of(race, SAMPLED)
+    if name not in plain.names or name not in with_it.names:
+        return np.array([]), np.array([])
+    numbers = sorted(set(plain.samples(name)) & set(with_it.samples(name)))
+    sides = [[of.samples(name)[number].meta.get(key, np.nan) for number in numbers] for of in (plain, with_it)]
+    known = ~np.isnan(np.array(sides, dtype=float)).any(axis=0) if numbers else []
+    return tuple(np.array(side, dtype=float)[known] for side in sides)  # type: ignore[return-value]

@@ -1,0 +1,159 @@
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import pytest
+from fakes import FakeEs, Script, track_of, values
+
+from _tools.profile.sampler import SamplerError
+from _tools.profile.server import Control, served
+from cluster_metrics.core.machine import cpu_ms
+from cluster_metrics.corpus.metrics import Metrics
+from cluster_metrics.query.configurations import LAYOUTS, PROFILED, VARIANTS
+from cluster_metrics.query.cpu_profile import PLAIN, SAMPLED, CpuProfileParams, CpuProfileRunner
+from cluster_metrics.wire.questions import TRANSPORTS
+
+NAMES = ["A-serial", "D_td-serial+cached"]
+PROFILE = json.loads((Path(__file__).parent / "data" / "profile-8.17.2.json").read_bytes())["profile"]
+
+
+@pytest.fixture
+def source(tmp_path):
+    track = track_of(Metrics(nodes=2, tasks=2, rows_per_epoch=10, epochs=3), root=tmp_path)
+
+    def source(sampler="none"):
+        found = values(seed=42, profiled=NAMES, sampler=sampler)
+        return CpuProfileParams(track, {"parameters": found, "warmup-iterations": 1, "iterations": 12})
+
+    return source
+
+
+class Sampling:
+    """Stands for a sampler whose node is this process.
+
+    :param fails_at: number of the start that fails, and all that follow.
+    """
+
+    pids = (os.getpid(),)
+
+    def __init__(self, fails_at=100):
+        self.told, self._fails_at = [], fails_at
+
+    def start(self):
+        if self.told.count("start") + 1 >= self._fails_at:
+            raise SamplerError("node target-1, process 7, has ended or was started anew")
+        self.told.append("start")
+        return [f"/kept/{self.told.count('start')}.jfr"]
+
+    def stop(self):
+        self.told.append("stop")
+
+
+def answers(coverage):
+    """What Elasticsearch would answer rightly to the searches of a coverage, in their order."""
+    found_all = []
+    for expected in coverage.expected.values():
+        found = {f"{f}_sum": {"value": expected[f]["sum"]} for f in coverage.configuration.summed}
+        if coverage.configuration.percentiles is not None:
+            for field in coverage.configuration.ranked:
+                exact = expected[field]["percentiles"]
+                found[f"{field}_pct"] = {"values": {f"{float(p)}": v[0] for p, v in exact.items()}}
+        hits = {"total": {"value": expected["cpu"]["count"], "relation": "eq"}}
+        shards = {"total": 1, "successful": 1, "failed": 0, "skipped": 0}
+        answer = {"took": 1, "timed_out": False, "_shards": shards, "hits": hits, "profile": PROFILE}
+        found_all.append(answer | {"aggregations": found})
+    return found_all
+
+
+def run(params):
+    """The result of a round, answered rightly."""
+    told = {}
+    for coverage in [c for c, _ in params["coverages"]] + [params["by-api"]]:
+        for request, answer in zip(coverage.requests, answers(coverage)):
+            told[request.body] = answer
+    stats = {
+        "_all": {"primaries": {"segments": {"count": 1}}, "total": {"query_cache": {"hit_count": 1, "miss_count": 0}}}
+    }
+    settings = {"cluster-metrics": {"settings": {}, "defaults": {}}}
+    script = Script({"GET": stats})
+
+    def answer(method, path, body):
+        if "_settings" in path:
+            return settings
+        return told.get(body, {"took": 1}) if method == "POST" else script(method, path, body)
+
+    es = FakeEs(answer)
+    return asyncio.run(CpuProfileRunner()(es, params))
+
+
+def test_what_is_profiled_are_the_cells_of_query_decomp_the_cache_and_a_planted_difference():
+    cells = {f"{v}-{t}" for v in VARIANTS for t in TRANSPORTS}
+    assert set(PROFILED) - cells == {"D_td-serial+cached", "D_td-msearch+cached", "D_td-serial+high-accuracy"}
+    assert cells < set(PROFILED)
+    assert set(values()["profiled"]) == set(PROFILED) - {"D_td-serial+high-accuracy"}
+    cached = PROFILED["D_td-msearch+cached"]
+    assert LAYOUTS[cached.layout].primed and cached.form == "msearch"
+    assert PROFILED["D_td-serial+high-accuracy"].percentiles == {"tdigest": {"execution_hint": "high_accuracy"}}
+
+
+def test_neither_block_comes_first_always(source):
+    assert source().params()["blocks"] == source().params()["blocks"]
+    one = source()
+    assert {tuple(one.params()["blocks"]) for _ in range(12)} == {(SAMPLED, PLAIN), (PLAIN, SAMPLED)}
+    epochs = {coverage.epoch for coverage, _ in one.params()["coverages"]}
+    assert len(epochs) == 1
+
+
+def test_filters_of_a_cached_configuration_are_asked_before_its_clock_runs(source):
+    primed = {c.configuration.name: requests for c, requests in source().params()["coverages"]}
+    assert primed["A-serial"] == [] and len(primed["D_td-serial+cached"]) == 2 * 5
+
+
+def test_a_round_is_sampled_once_and_asked_twice(source):
+    sampling = Sampling()
+    with served(Control(sampling)) as address:
+        result = run(source(address).params())
+    assert sampling.told[:2] == ["start", "stop"]
+    assert result["success"], result["error-description"]
+    assert result["recordings"] == ["/kept/1.jfr"] and "not_sampled" not in result
+    kinds = [t["dependent_timing"]["operation-type"] for t in result["dependent_timing"]]
+    assert sorted(kinds) == sorted([SAMPLED] * 2 + [PLAIN] * 2 + ["profiled-coverage"])
+    for timing in result["dependent_timing"]:
+        if timing["dependent_timing"]["operation-type"] != "profiled-coverage":
+            assert timing["target_cpu_ms"] >= 0
+            assert timing["started_s"] == timing["dependent_timing"]["absolute_time"]
+
+
+@pytest.mark.parametrize(
+    "sampler, why",
+    [
+        (None, "no sampler; start the race by 'make race' on the machine of the target"),
+        (Control(None, "node es-1 does not run on this machine"), "node es-1 does not run on this machine"),
+        (Control(Sampling(fails_at=1)), "node target-1, process 7, has ended or was started anew"),
+    ],
+)
+def test_without_a_sampler_the_round_goes_on_and_says_why(source, sampler, why):
+    if sampler:
+        with served(sampler) as address:
+            result = run(source(address).params())
+    else:
+        result = run(source().params())
+    assert result["success"] and result["not_sampled"] == why and "recordings" not in result
+    kinds = {t["dependent_timing"]["operation-type"] for t in result["dependent_timing"]}
+    assert kinds == {PLAIN, "profiled-coverage"}
+
+
+def test_a_sampler_that_is_gone_is_said(source):
+    with served(Control(Sampling())) as address:
+        pass
+    assert run(source(address).params())["not_sampled"].startswith(f"the sampler at {address} does not answer")
+
+
+def test_the_cpu_time_of_a_process_is_its_own():
+    before = cpu_ms([os.getpid()])
+    sum(i * i for i in range(200_000))
+    after = cpu_ms([os.getpid(), os.getpid()])
+    assert after > 2 * before > 0
+    with pytest.raises(OSError):
+        cpu_ms([2**22 + 1])
