@@ -24,9 +24,7 @@ GAP_MS = 0.1
 """To which gaps between samples are rounded."""
 POOL = re.compile(r"elasticsearch\[[^]]*\]\[([^]]*)\].*")
 NUMBERS = re.compile(r"[ #-]*\d+$")
-HIDDEN = re.compile(
-    r"(Lambda|LambdaForm\$\w+|GeneratedMethodAccessor)[.$/+0-9]*(0x[0-9a-f]+)?(\.0x[0-9a-f]+)?[.$/+0-9]*"
-)
+HIDDEN = re.compile(r"(\$\$Lambda|LambdaForm\$\w+|GeneratedMethodAccessor)(?:[.$/+]?(?:0x[0-9a-f]+|\d+))+")
 Stack = tuple[str, ...]
 """The thread, then its frames, the outermost first."""
 Counts = npt.NDArray[np.float64]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from _tools.report import answer as answers
-from _tools.report import flames, plots, stability
+from _tools.report import flames, plots, stability, timelines
 from _tools.report.answer import Finding, RaceWarning, times_as_fast
 from _tools.report.components import NAMES, UNNAMED
 from _tools.report.race import Race
@@ -39,6 +39,8 @@ COMPILED = 0.05
 ADDS_UP = 0.1
 """By how much samples and the target's CPU time may differ."""
 MOST_UNNAMED = 0.05
+STRETCH = 10
+"""Seconds of a point of the time line."""
 FLAMES = "flames.html"
 SUMMARY = ""
 
@@ -308,7 +310,12 @@ def _sum(found: Sampled) -> Section:
         "samples of a thread that runs without a pause), against the CPU time of the target's processes over the same "
         "coverages by their own clocks. Compiler and garbage collector are in both."
     )
-    return Section("Whether the samples add up", [text, Table("sum", columns, rows)])
+    caption = (
+        f"Compiler and garbage collector as shares of all samples, by {STRETCH} s from the first on, warm-up included. "
+        "A configuration measured while the compiler still works is not what it will be."
+    )
+    figure = Figure(timelines.drawn(found.over_time(STRETCH), "share of the CPU time", "s after the first"), caption)
+    return Section("Whether the samples add up", [text, Table("sum", columns, rows), figure])
 
 
 def _cost(race: Race, key: str) -> Estimate | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -97,6 +98,19 @@ class Sampled:
         """CPU time of the target's processes in the sampled coverages, by round; nan where it is not known."""
         of = self.cells.samples(name)
         return np.array([float(of[number].meta.get("target_cpu_ms", np.nan)) for number in self.rounds])
+
+    def over_time(self, seconds: float) -> list[dict[str, Any]]:
+        """CPU time of compiler and garbage collector as shares of all samples, warm-up included: a row for each and
+        stretch of so many seconds that has samples, as :func:`_tools.report.timelines.drawn` takes them."""
+        stretch = ((self.profile.at - self.profile.at[0]) / (1e9 * seconds)).astype(int)
+        of = np.array([component(stack) for stack in self.profile.stacks])[self.profile.of]
+        found, counts = np.unique(stretch, return_counts=True)
+        return [
+            {"series": name, "run": 0, "at": float(at * seconds), "value": float(np.sum(of[stretch == at] == name) / n)}
+            | {"where": f"{at * seconds:.0f} to {(at + 1) * seconds:.0f} s"}
+            for name in (COMPILER, GC)
+            for at, n in zip(found, counts)
+        ]
 
     def compiling(self) -> dict[str, float]:
         """The share of the compiler in the CPU time of each configuration, a mean over rounds."""
