@@ -1,0 +1,170 @@
+"""The report of cpu-profile, on a race that is made of known costs and written as make writes it."""
+
+import numpy as np
+import pytest
+from fakes import rows, table
+from races import made
+
+from _tools.report.answer import answer_of
+from _tools.report.race import Sample
+from _tools.report.stacks import write_stacks
+from cluster_metrics.query._report import cpu_profile as explained
+from cluster_metrics.query._report import sampled, three_ways
+from cluster_metrics.query.cpu_profile import PLAIN, SAMPLED
+
+AGG = "org.elasticsearch.search.aggregations.metrics"
+THREAD = "elasticsearch[target-1][search_worker][T#1]"
+SEARCH = f"{THREAD};org.elasticsearch.search.internal.ContextIndexSearcher.search"
+FILTER = f"{SEARCH};org.apache.lucene.search.ConjunctionDISI.doNext"
+SUM = f"{SEARCH};{AGG}.SumAggregator$1.collect"
+DIGEST = f"{SEARCH};{AGG}.TDigestState.add;org.elasticsearch.tdigest.MergingDigest.add"
+HDR = f"{SEARCH};{AGG}.AbstractHDRPercentilesAggregator$1.collect;org.HdrHistogram.DoubleHistogram.recordValue"
+COMPILER = "C2 CompilerThre;libjvm.so.Compile::Optimize"
+STACKS = [FILTER, SUM, DIGEST, HDR, COMPILER]
+COSTS = {
+    "A-serial": {FILTER: 10},
+    "B-serial": {FILTER: 10, SUM: 20},
+    "D_hdr-serial": {FILTER: 10, SUM: 20, HDR: 30},
+    "D_td-serial": {FILTER: 10, SUM: 20, DIGEST: 90},
+}
+"""Mean numbers of samples, 4 ms each, of a coverage by its stacks."""
+TICK_MS, SLOWED = 4.0, 1.1
+
+
+def raced(folder, rounds=40, costs=COSTS, not_sampled=(), seed=1):
+    """A race of these costs whose samples are in a folder; with the sampler a coverage takes 1.1 times as long."""
+    rng, now, samples = np.random.default_rng(seed), 1_800_000_000.0, []
+    lines = [f"S {i} {stack}" for i, stack in enumerate(STACKS)]
+    for r in range(1, rounds + 1):
+        about = {"round": r, "segments": 1, "recordings": [str(folder / f"target-1-{r:05}.jfr")]}
+        if r in not_sampled:
+            about = {
+                "round": r,
+                "segments": 1,
+                "not_sampled": "node target-1, process 7, has ended or was started anew",
+            }
+        samples.append(Sample("cpu-profile", int(1000 * now), "cpu-profile", 1.0, about))
+        for name, levels in costs.items():
+            found = {stack: rng.poisson(level) for stack, level in levels.items()}
+            ms = TICK_MS * sum(found.values())
+            for kind in (PLAIN, SAMPLED):
+                wall = ms * SLOWED if kind == SAMPLED else ms
+                if kind == SAMPLED and r in not_sampled:
+                    continue
+                meta = {"round": r, "started_s": now, "wall_ms": wall, "took_ms": wall, "target_cpu_ms": wall}
+                meta |= {"segments": 1, "searches": 30}
+                samples.append(Sample(kind, int(1000 * now), name, wall, meta))
+                at = now
+                for stack, number in found.items() if kind == SAMPLED else ():
+                    for _ in range(number):
+                        lines.append(f"E {int(at * 1e9) + 1000} {STACKS.index(stack)}")
+                        at += TICK_MS / 1000
+                now += wall / 1000 + 0.1
+    write_stacks(folder, "\n".join(lines) + "\n")
+    (folder / "d3.min.js").write_text("")
+    sampled._read.cache_clear()
+    race = made("cpu", document={"challenge": "cpu-profile"}, parameters={"rounds": rounds})
+    race.samples[:] = samples
+    return race
+
+
+@pytest.fixture(scope="module")
+def race(tmp_path_factory):
+    return raced(tmp_path_factory.mktemp("cpu"))
+
+
+@pytest.fixture(scope="module")
+def sections(race):
+    return explained.sections(race)
+
+
+def test_components_are_what_the_coverages_cost(sections):
+    found = rows(sections, "components")
+    for name, component, samples in (
+        ("D_td-serial", "t-digest", 90),
+        ("D_td-serial", "sums", 20),
+        ("D_td-serial", "filtering", 10),
+        ("D_hdr-serial", "HDR", 30),
+        ("D_td-serial", "all samples", 120),
+    ):
+        estimate = found[component][name]
+        assert estimate.low <= samples * TICK_MS <= estimate.high, (name, component)
+    assert "garbage collector" not in found, "there was none"
+
+
+def test_samples_are_held_against_the_cpu_time(sections):
+    found = rows(sections, "sum")
+    assert found["D_td-serial"]["ratio"].value == pytest.approx(1 / SLOWED)
+
+
+def test_what_hdr_does_less_and_more_is_different_and_nothing_else_is(sections):
+    off = {r["method"]: r for r in table(sections, "difference D_td-serial D_hdr-serial").rows}
+    verdicts = {name.rsplit(".", 2)[-2]: row["verdict"] for name, row in off.items()}
+    assert verdicts == {
+        "MergingDigest": "different",
+        "DoubleHistogram": "different",
+        "ConjunctionDISI": "not shown",
+        "SumAggregator$1": "not shown",
+    }
+    assert off["org.elasticsearch.tdigest.MergingDigest.add"]["off"].value == pytest.approx(-360, abs=25)
+
+
+def test_three_ways_agree_where_nothing_disturbs_them(sections):
+    found = rows(sections, "three ways")
+    assert found["percentiles"]["stacks"].value == pytest.approx(0.75, abs=0.02)
+    assert found["percentiles"]["wall"].value == pytest.approx(0.75, abs=0.02)
+    assert found["sums"]["cpu"].value == pytest.approx(20 / 120, abs=0.02)
+    assert three_ways.part(("t", "org.elasticsearch.http.X.y")) == "the rest"
+
+
+def test_the_cost_of_the_sampler_is_that_of_the_same_rounds(sections):
+    found = rows(sections, "cost")
+    assert found["geometric mean"]["wall_ms"].value == pytest.approx(SLOWED)
+    assert found["D_td-serial"]["target_cpu_ms"].value == pytest.approx(SLOWED)
+
+
+def test_the_answer_names_methods_and_what_hdr_spares(race):
+    answer = answer_of(race)
+    found = {finding.name: finding.text for finding in answer.findings}
+    assert found["methods"].startswith("MergingDigest.add 7") and found["parts"].startswith("t-digest 7")
+    assert found["HDR spares"].startswith("MergingDigest.add 3") and ";" not in found["HDR spares"]
+    assert "no profile" not in {warning.kind for warning in answer.warnings}
+
+
+def test_a_part_without_profile_is_told_first(tmp_path):
+    race = raced(tmp_path, rounds=24, not_sampled=(23, 24))
+    why = "no CPU profile of 2 rounds, from round 23 on: node target-1, process 7, has ended or was started anew"
+    assert next(iter(explained.warnings(race))).seen == why
+    first = explained.sections(race)[0]
+    assert first.title == "What is missing of the profile" and why in first.text
+    assert table(explained.sections(race), "components")
+
+
+def test_a_race_whose_samples_are_elsewhere_has_its_times_all_the_same(tmp_path):
+    race = raced(tmp_path, rounds=6)
+    (tmp_path / "stacks.txt.gz").unlink()
+    sampled._read.cache_clear()
+    found = explained.sections(race)
+    assert f"[{tmp_path}] of this machine has no samples" in found[0].text
+    assert [section.title for section in found][1] == "What the sampler costs"
+    assert list(explained.files(race)) == [] and explained.sheets(race) == []
+
+
+def test_a_configuration_that_is_being_compiled_is_named(tmp_path):
+    race = raced(tmp_path, rounds=6, costs={"A-serial": {FILTER: 10}, "B-serial": {FILTER: 10, COMPILER: 10}})
+    (warning,) = [w for w in explained.warnings(race) if w.kind == "compiled"]
+    assert "B-serial" in warning.seen and "A-serial" not in warning.seen
+
+
+def test_too_few_rounds_give_no_verdict(tmp_path):
+    race = raced(tmp_path, rounds=6)
+    off = table(explained.sections(race), "difference D_td-serial D_hdr-serial").rows
+    assert {row["verdict"] for row in off} == {"not enough samples"}
+
+
+def test_files_and_sheets_hold_every_configuration(race):
+    names = [name for name, _ in explained.files(race)]
+    assert names == ["flames.html", "cpu.speedscope.json", *(f"cpu-{name}.collapsed.txt" for name in sorted(COSTS))]
+    components, methods = explained.sheets(race)
+    assert {row["configuration"] for row in components.rows} == set(COSTS)
+    assert methods.key == "es_profile_cpu_methods.csv" and len(methods.rows) == 4 * 4
