@@ -37,18 +37,8 @@ ERROR = Key(
     "",
     "greatest relative error of p50 and p90 over all nodes and fields; 0 without percentiles",
 )
-CELL = (
-    Key("variant", "", "variant of the query"),
-    Key("transport", "", "serial or msearch"),
-    EPOCH,
-    SEARCHES,
-    *TIMES,
-    CLIENT,
-    *BODIES,
-    DOCS,
-    SEGMENTS,
-    ERROR,
-)
+OF_COVERAGE = (EPOCH, SEARCHES, *TIMES, CLIENT, *BODIES, DOCS, SEGMENTS, ERROR)
+CELL = (Key("variant", "", "variant of the query"), Key("transport", "", "serial or msearch"), *OF_COVERAGE)
 TREE = (
     Key("rewrite_ms", "ms", "rewriting the query"),
     *(Key(f"query_{part}_ms", "ms", f"{part} of the outermost query, inner ones included") for part in PARTS),
@@ -355,14 +345,7 @@ QUERY_FRONTIER = Challenge(
 )
 OF_CPU = (
     ROUND,
-    EPOCH,
-    SEARCHES,
-    *TIMES,
-    CLIENT,
-    *BODIES,
-    DOCS,
-    SEGMENTS,
-    ERROR,
+    *OF_COVERAGE,
     Key("started_s", "s", "when it began, since 1970; a sample's own time is in whole milliseconds"),
     Key(
         "target_cpu_ms",

@@ -12,11 +12,11 @@ from _tools.report.components import NAMES, UNNAMED
 from _tools.report.race import Race
 from _tools.report.section import Figure, Section
 from _tools.report.stacks import LEAST_SHARE, Differences
-from _tools.report.stats import Estimate, Samples, Verdict, geometric_mean_ratio, mean, median, paired_ratio
-from _tools.report.table import Column, Table, Words, share, times
+from _tools.report.stats import Estimate, Samples, Verdict, mean
+from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import count, interval, number, percent
-from cluster_metrics.query._report import server, three_ways
-from cluster_metrics.query._report.sampled import Sampled, missing, rounds_of_both, sampled
+from cluster_metrics.query._report import cpu_cost, server, three_ways
+from cluster_metrics.query._report.sampled import Sampled, missing, sampled
 from cluster_metrics.query.cpu_profile import PLAIN
 from cluster_metrics.wire.questions import PRODUCTION
 
@@ -42,7 +42,6 @@ MOST_UNNAMED = 0.05
 STRETCH = 10
 """Seconds of a point of the time line."""
 FLAMES = "flames.html"
-SUMMARY = ""
 
 
 def warnings(race: Race) -> Iterator[RaceWarning]:
@@ -92,7 +91,7 @@ def answer(race: Race) -> Iterator[Finding]:
             order = [i for i in np.argsort(off.value) if off.shown[i] and off.value[i] < 0][:3]
             spared = "; ".join(f"{_short(frames.names[i][-1])} {number(-off.value[i])} ms" for i in order)
             yield Finding("HDR spares", spared or "no method that is shown")
-    if cost := _cost(race, "wall_ms"):
+    if cost := cpu_cost.cost(race, "wall_ms"):
         yield Finding("the sampler", f"a coverage takes {times_as_fast(cost)} as long with it", {"ratio": cost})
     if race.of(PLAIN):
         yield answers.checked(race, len(race.of(PLAIN)), "coverage")
@@ -107,7 +106,7 @@ def sections(race: Race) -> list[Section]:
         enough = race.record.compared.enough
         parts += [_components(found), _methods(found, enough), *_pairs(found, enough)]
         parts += [*three_ways.sections(race, found), _sum(found)]
-    return [*parts, *_costs(race), *server.sections(race, "cpu-profile"), *stability.sections(race)]
+    return [*parts, *cpu_cost.sections(race), *server.sections(race, "cpu-profile"), *stability.sections(race)]
 
 
 def sheets(race: Race) -> list[Table]:
@@ -316,42 +315,3 @@ def _sum(found: Sampled) -> Section:
     )
     figure = Figure(timelines.drawn(found.over_time(STRETCH), "share of the CPU time", "s after the first"), caption)
     return Section("Whether the samples add up", [text, Table("sum", columns, rows), figure])
-
-
-def _cost(race: Race, key: str) -> Estimate | None:
-    """With the sampler over without, geometric mean over configurations."""
-    names = sorted({s.cell for s in race.of(PLAIN)})
-    sides = [rounds_of_both(race, name, key) for name in names]
-    least = min((len(plain) for plain, _ in sides), default=0)
-    if not least:
-        return None
-    base, other = (np.array([side[i][:least] for side in sides]) for i in (0, 1))
-    return geometric_mean_ratio(base, other)
-
-
-def _costs(race: Race) -> list[Section]:
-    rows = []
-    for name in sorted({s.cell for s in race.of(PLAIN)}):
-        row: dict[str, object] = {"configuration": name}
-        for key in ("wall_ms", "target_cpu_ms"):
-            plain, with_it = rounds_of_both(race, name, key)
-            if len(plain):
-                row |= {f"{key} plain": median(plain), key: paired_ratio(plain, with_it)}
-        if len(row) > 1:
-            rows.append(row)
-    if not rows:
-        return []
-    whole = {key: cost for key in ("wall_ms", "target_cpu_ms") if (cost := _cost(race, key))}
-    rows.append({"configuration": "geometric mean", **whole})
-    columns = [
-        Words("configuration", "configuration"),
-        Column("wall_ms plain", "wall without", "ms"),
-        times("wall_ms", "wall with"),
-        Column("target_cpu_ms plain", "target CPU without", "ms"),
-        times("target_cpu_ms", "target CPU with"),
-    ]
-    text = (
-        "Each round asks the same coverages in a block with the sampler and in a block without, in seeded order: "
-        "median over rounds of the ratio within a round."
-    )
-    return [Section("What the sampler costs", [text, Table("cost", columns, rows)])]

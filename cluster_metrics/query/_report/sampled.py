@@ -15,7 +15,7 @@ from _tools.report.components import COMPILER, GC, NAMES, component
 from _tools.report.race import Race
 from _tools.report.stacks import Counts, Differences, Frames, Profile, Stack
 from _tools.report.stats import Samples
-from cluster_metrics.query.cpu_profile import PLAIN, SAMPLED
+from cluster_metrics.query.cpu_profile import SAMPLED
 
 LEAST_PATH = 0.001
 """Share of the CPU time of some configuration that a path must have to be kept in flame graphs."""
@@ -165,14 +165,3 @@ def missing(race: Race) -> list[str]:
         )
     both = sampled(race)
     return found + [problem.rstrip(".") for problem in (both.profile.problems if both else ())]
-
-
-def rounds_of_both(race: Race, name: str, key: str) -> tuple[Samples, Samples]:
-    """A figure of a configuration without the sampler and with it, aligned by round."""
-    plain, with_it = cells_of(race, PLAIN), cells_of(race, SAMPLED)
-    if name not in plain.names or name not in with_it.names:
-        return np.array([]), np.array([])
-    numbers = sorted(set(plain.samples(name)) & set(with_it.samples(name)))
-    sides = [[of.samples(name)[number].meta.get(key, np.nan) for number in numbers] for of in (plain, with_it)]
-    known = ~np.isnan(np.array(sides, dtype=float)).any(axis=0) if numbers else []
-    return tuple(np.array(side, dtype=float)[known] for side in sides)  # type: ignore[return-value]
