@@ -1,10 +1,12 @@
 """The target that a challenge needs."""
 
+import json
 import stat
 import types
 from pathlib import Path
 
 import pytest
+import requests
 from esrally.utils import opts
 
 from _tools.race import clusters
@@ -118,3 +120,23 @@ def test_client_options_reach_rally_as_a_file_of_our_own(monkeypatch, tmp_path, 
 def test_client_options_that_are_a_file_stay_as_they_are(options):
     with clusters.private(options) as file:
         assert file == options
+
+
+def test_a_race_whose_target_cannot_be_sampled_goes_on_and_tells_its_runner_why(given, capsys):
+    given(CHALLENGE="cpu-profile")
+    with clusters.sampled(None, "127.0.0.1:1", "", "rounds:2", "none") as params:
+        found = json.loads(params)
+        with requests.post(f"http://{found['sampler']}/start", timeout=5) as answer:
+            told = answer.json()
+    said = capsys.readouterr().out
+    assert found["rounds"] == 2 and told["pids"] == [] and told["problem"]
+    assert said == f"no CPU profile, the race goes on without: {told['problem']}\n"
+
+
+@pytest.mark.parametrize(
+    "challenge, params", [("query-decomp", "rounds:2"), ("cpu-profile", "sampler:none"), ("cpu-profile", "rounds:2")]
+)
+def test_only_the_challenge_that_needs_a_sampler_gets_one_unless_one_is_named(given, challenge, params):
+    given(CHALLENGE=challenge)
+    with clusters.sampled(None, "127.0.0.1:1", "", params, "none") as found:
+        assert (found != params) == ((challenge, params) == ("cpu-profile", "rounds:2"))
