@@ -8,60 +8,61 @@ from .stacks import Stack
 
 GC, COMPILER, IDLE, UNNAMED = "garbage collector", "compiler", "idle", "unnamed"
 COMPONENTS: Sequence[tuple[str, str]] = (
-    ("t-digest", r"org\.elasticsearch\.tdigest\.|org\.elasticsearch\.\S*TDigest"),
+    ("t-digest", r"org\.elasticsearch\.(tdigest\.|\S*TDigest)"),
     ("HDR", r"org\.HdrHistogram\.|org\.elasticsearch\.\S*HDR"),
     ("sums", r"org\.elasticsearch\.\S*(SumAggregator|CompensatedSum|InternalSum|\.Sum\b)"),
     (
         "reading doc values",
-        r"org\.apache\.lucene\.(codecs\.\S*(DocValues|NormsProducer)|util\.packed\.|index\.\S*(DocValues|NumericDocValues))"
-        r"|org\.apache\.lucene\.search\.\S*DocValues(?!\w*(Query|Rewrite))|org\.elasticsearch\.index\.(fielddata|mapper)\.\S*"
-        r"|org\.elasticsearch\.search\.aggregations\.support\.",
+        r"org\.apache\.lucene\.(codecs\.\S*DocValues|util\.packed\.|(index|search)\.\S*DocValues(?!\w*(Query|Rewrite)))"
+        r"|org\.elasticsearch\.(index\.fielddata\.|search\.aggregations\.support\.ValuesSource)",
     ),
     (
         "filtering",
-        r"org\.apache\.lucene\.(search|queries|codecs|util\.bkd|util\.automaton|util\.\S*BitSet\S*|util\.DocIdSet\S*|index)"
-        r"[.$]|org\.elasticsearch\.(index\.query|search\.internal\.(ContextIndexSearcher|CancellableBulkScorer))",
+        r"org\.apache\.lucene\.(search|queries|codecs|index|util\.bkd|util\.automaton|util\.\w*BitSet|util\.DocIdSet)"
+        r"|org\.elasticsearch\.(index\.query\.|search\.internal\.(ContextIndexSearcher|CancellableBulkScorer))",
     ),
-    (
-        "fetch and reduce",
-        r"org\.elasticsearch\.(search\.fetch\.|action\.search\.|\S*SearchPhase(Controller|Result)\S*)",
-    ),
+    ("fetch and reduce", r"org\.elasticsearch\.(search\.fetch\.|action\.search\.|\S*SearchPhase(Controller|Result))"),
     (
         "aggregation framework",
         r"org\.elasticsearch\.(search\.aggregations\.|common\.util\.BigArrays|\S*BucketCollector)",
     ),
     ("query phase", r"org\.elasticsearch\.(search|index|indices|cluster|node)\."),
     (
-        "response",
-        r"org\.elasticsearch\.(xcontent|common\.xcontent|common\.io\.stream|common\.bytes|rest\.action)\.|com\.fasterxml\.jackson\.",
+        "request and response",
+        r"org\.elasticsearch\.(xcontent|common\.xcontent|common\.io\.stream|common\.bytes|rest\.action)\."
+        r"|com\.fasterxml\.jackson\.",
     ),
     ("HTTP", r"io\.netty\.|org\.elasticsearch\.(http|rest|transport|client)\.|sun\.nio\.ch\.|java\.nio\.channels\."),
     (
         "threads and tasks",
-        r"java\.util\.concurrent\.|org\.elasticsearch\.(common\.util\.concurrent|threadpool|tasks|action)\.",
+        r"java\.util\.concurrent\.(?!Concurrent)|org\.elasticsearch\.(common\.util\.concurrent|threadpool|tasks|action)\.",
     ),
-    ("rest of Elasticsearch", r"org\.(elasticsearch|apache)\."),
-    (GC, r"thread (G1|GC|VM Thread|VM Periodic|Concurrent)\b.*"),
-    (COMPILER, r"thread C[12] Compiler.*|thread Sweeper.*"),
+    (GC, r"thread (G1|GC|VM Thread|VM Periodic|Concurrent)\b"),
+    (COMPILER, r"thread (C[12] Compiler|Sweeper)"),
     (
         IDLE,
-        r"(libc\.so\.6\.)?(epoll_wait|pthread_cond_\w*wait|__futex_abstimed_wait\S*)|jdk\.internal\.misc\.Unsafe\.park",
-    ),
-    (
-        "rest of the virtual machine",
-        r"thread (Signal|Service|Monitor|Reference|Finalizer|Common-Cleaner|Attach|Notification|process reaper)\b.*",
+        r"(libc\.so\.6\.)?(epoll_wait|pthread_cond_\w*wait|__futex_abstimed_wait)|jdk\.internal\.misc\.Unsafe\.park",
     ),
 )
 """Components, each with a regular expression of frames and threads. A stack is of the first of its frames that fits
 one, from the innermost outwards, the thread last: what the runtime or a codec does counts with who asked for it."""
-NAMES = (*dict.fromkeys(name for name, _ in COMPONENTS), UNNAMED)
+REST: Sequence[tuple[str, str]] = (
+    ("rest of Elasticsearch", r"org\.(elasticsearch|apache)\."),
+    (
+        "rest of the virtual machine",
+        r"thread (Signal|Service|Monitor|Reference|Finalizer|Common-Cleaner|Attach|Notification|process reaper)",
+    ),
+)
+"""The same of stacks that fit none of these."""
+NAMES = (*(name for name, _ in (*COMPONENTS, *REST)), UNNAMED)
 
 
 @cache
-def _of_frame(frame: str) -> str:
-    return next((name for name, pattern in COMPONENTS if re.match(pattern, frame)), "")
+def _of_frame(frame: str, rest: bool) -> str:
+    return next((name for name, pattern in (REST if rest else COMPONENTS) if re.match(pattern, frame)), "")
 
 
 def component(stack: Stack) -> str:
     """The component of a stack."""
-    return next((name for frame in reversed(stack) if (name := _of_frame(frame))), UNNAMED)
+    tried = ((frame, rest) for rest in (False, True) for frame in reversed(stack))
+    return next((name for frame, rest in tried if (name := _of_frame(frame, rest))), UNNAMED)
