@@ -59,7 +59,7 @@ def page(
         "half": {name: _rounded(half_of(by_round)) for name, by_round in ordered.items()},
         "pairs": {
             f"{base}|{other}": {
-                place: [_plain(d.half[i]), int(d.shown[i])] for place, i in enumerate(order, 1) if d.p[i] < 1
+                place: [_plain(d.half[i]), int(d.shown[i])] for place, i in enumerate(order, 1) if d.compared[i]
             }
             for (base, other), d in pairs.items()
         },

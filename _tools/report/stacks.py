@@ -180,7 +180,7 @@ class Differences:
     :param half: half of the 95 % interval of their difference.
     :param p: that it is none, two-sided; 1 for what was not compared.
     :param shown: whether the frame differs, of all that were compared (Benjamini and Hochberg).
-    :param compared: how many were compared.
+    :param compared: whether it was.
     :param n: rounds.
     """
 
@@ -189,7 +189,7 @@ class Differences:
     half: Samples
     p: Samples
     shown: npt.NDArray[np.bool_]
-    compared: int
+    compared: npt.NDArray[np.bool_]
     n: int
 
     @property
@@ -216,4 +216,4 @@ def differences(base: Counts, other: Counts, whole: float) -> Differences:
     shown = np.zeros(len(p), dtype=bool)
     shown[compared] = benjamini_hochberg(p[compared])
     half = stats.t.ppf(1 - LEVEL / 2, max(1, n - 1)) * error
-    return Differences(base.mean(axis=0), other.mean(axis=0), half, p, shown, int(compared.sum()), n)
+    return Differences(base.mean(axis=0), other.mean(axis=0), half, p, shown, compared, n)

@@ -176,7 +176,7 @@ def _components(found: Sampled) -> Section:
     columns = [Words("component", "component"), *(Column(name, name, "ms") for name in shown)]
     text = (
         "CPU time of the target per coverage, by what was asked while it ran: means over "
-        f"{count(len(found.rounds), 'round')} with Student's interval. A sample belongs to the first of its frames, "
+        f"{count(len(found.rounds), 'round')} with 95 % intervals. A sample belongs to the first of its frames, "
         "from the innermost outwards, that a table of packages and classes names (`_tools/report/components.py`), so "
         f"what the runtime does counts with who asked for it. Of {shown[0]}, {percent(_unnamed(found))} is unnamed. "
         "All configurations are in `es_profile_cpu_components.csv`."
@@ -229,7 +229,7 @@ def _pairs(found: Sampled, enough: int) -> list[Section]:
         if base not in found.names or other not in found.names:
             continue
         off = found.differences(by_round, base, other)
-        order = [i for i in np.argsort(-np.abs(off.value)) if off.p[i] < 1][:TOP_OF_PAIR]
+        order = [i for i in np.argsort(-np.abs(off.value)) if off.compared[i]][:TOP_OF_PAIR]
         rows = [
             {
                 "method": frames.names[i][-1],
@@ -245,7 +245,7 @@ def _pairs(found: Sampled, enough: int) -> list[Section]:
         sides = [mean(found.whole[name]) for name in (base, other)]
         blocks.append(
             f"**{base} → {other}:** {number(sides[0].value)} → {number(sides[1].value)} ms of CPU time; "
-            f"{int(off.shown.sum())} of {off.compared} methods are different.\n"
+            f"{int(off.shown.sum())} of {int(off.compared.sum())} methods are different.\n"
         )
         blocks.append(Table(f"difference {base} {other}", columns, rows))
     return [Section("What differs", blocks)] if len(blocks) > 1 else []
@@ -259,7 +259,7 @@ def _difference(off: Differences, i: int) -> Estimate:
 def _verdict(off: Differences, i: int, enough: int) -> str:
     if off.n < enough:
         return Verdict.NOT_ENOUGH.value
-    if off.p[i] == 1:
+    if not off.compared[i]:
         return "not compared"
     return "different" if off.shown[i] else Verdict.NOT_SHOWN.value
 
