@@ -162,8 +162,12 @@ def _half(values: Samples) -> float:
 
 
 def _short(method: str) -> str:
-    """A method with its class, without the package."""
-    return ".".join(method.rsplit(".", 2)[-2:])
+    """A method of Java with its class alone, without the package and what the class is in."""
+    *package, found, name = ("", *method.rsplit(".", 2))
+    if not any(package) or ".so." in method:
+        return method
+    inner = found.rpartition("$")[2]
+    return f"{inner if inner.isidentifier() else found}.{name}"
 
 
 def _components(found: Sampled) -> Section:

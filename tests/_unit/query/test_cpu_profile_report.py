@@ -131,6 +131,20 @@ def test_the_answer_names_methods_and_what_hdr_spares(race):
     assert "no profile" not in {warning.kind for warning in answer.warnings}
 
 
+@pytest.mark.parametrize(
+    "method, short",
+    [
+        ("org.elasticsearch.tdigest.Sort.sort", "Sort.sort"),
+        ("a.B$C.set", "C.set"),
+        ("a.SumAggregator$1.collect", "SumAggregator$1.collect"),
+        ("libjvm.so.Type::hashcons", "libjvm.so.Type::hashcons"),
+        ("itable stub", "itable stub"),
+    ],
+)
+def test_methods_are_told_by_their_class(method, short):
+    assert explained._short(method) == short
+
+
 def test_a_part_without_profile_is_told_first(tmp_path):
     race = raced(tmp_path, rounds=24, not_sampled=(23, 24))
     why = "no CPU profile of 2 rounds, from round 23 on: node target-1, process 7, has ended or was started anew"
