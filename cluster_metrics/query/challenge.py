@@ -346,11 +346,12 @@ QUERY_FRONTIER = Challenge(
 OF_CPU = (
     ROUND,
     *OF_COVERAGE,
-    Key("started_s", "s", "when it began, since 1970; a sample's own time is in whole milliseconds"),
+    Key("started_s", "s", "when its window began, since 1970"),
+    Key("window_ms", "ms", "what CPU time is counted over: the coverage, and decoding its responses", optional=True),
     Key(
         "target_cpu_ms",
         "ms",
-        "CPU time of the target's nodes meanwhile, by the clocks of their processes",
+        "CPU time of the target's nodes in the window, by the clocks of their processes",
         optional=True,
     ),
 )

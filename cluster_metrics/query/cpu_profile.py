@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import http.client
 import json
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -137,10 +138,9 @@ class CpuProfileRunner(Runner):
                 with aside(es):
                     for request in primed:
                         await send(es, request)
-                start = sampler.cpu_ms()
+                about, start = {"started_s": time.time()}, sampler.cpu_ms()
                 asked = await ask(es, coverage, kind)
-                end = sampler.cpu_ms()
-                about = {"started_s": asked.timing["absolute_time"]}
+                end, ended_s = sampler.cpu_ms(), time.time()
                 if start is not None and end is not None:
-                    about["target_cpu_ms"] = end - start
+                    about |= {"target_cpu_ms": end - start, "window_ms": 1000 * (ended_s - about["started_s"])}
                 timings.append(asked.checked() | common | about | {"dependent_timing": asked.timing})

@@ -44,8 +44,8 @@ class Sampled:
         for name in self.names:
             of = self.cells.samples(name)
             metas = [of[number].meta for number in self.rounds]
-            windows = [(int(1e9 * m["started_s"]), int(1e9 * m["started_s"] + 1e6 * m["wall_ms"])) for m in metas]
-            found[name] = self.profile.counted(windows)
+            starts = [(m["started_s"], m.get("window_ms", m["wall_ms"])) for m in metas]
+            found[name] = self.profile.counted([(int(1e9 * s), int(1e9 * s + 1e6 * ms)) for s, ms in starts])
         return found
 
     def times(self, frames: Frames) -> dict[str, Counts]:

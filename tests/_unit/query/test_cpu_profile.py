@@ -122,7 +122,8 @@ def test_a_round_is_sampled_once_and_asked_twice(source):
     for timing in result["dependent_timing"]:
         if timing["dependent_timing"]["operation-type"] != "profiled-coverage":
             assert timing["target_cpu_ms"] >= 0
-            assert timing["started_s"] == timing["dependent_timing"]["absolute_time"]
+            assert timing["started_s"] <= timing["dependent_timing"]["absolute_time"]
+            assert timing["window_ms"] > 0
 
 
 @pytest.mark.parametrize(

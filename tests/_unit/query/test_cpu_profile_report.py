@@ -52,9 +52,10 @@ def raced(folder, rounds=40, costs=COSTS, not_sampled=(), seed=1):
                 if kind == SAMPLED and r in not_sampled:
                     continue
                 meta = {"round": r, "started_s": now, "wall_ms": wall, "took_ms": wall, "target_cpu_ms": wall}
+                meta["window_ms"] = wall + 50
                 meta |= {"segments": 1, "searches": 30}
                 samples.append(Sample(kind, int(1000 * now), name, wall, meta))
-                at = now
+                at = now + 0.049  # the last ones after the last byte of the response
                 for stack, number in found.items() if kind == SAMPLED else ():
                     for _ in range(number):
                         lines.append(f"E {int(at * 1e9) + 1000} {STACKS.index(stack)}")
