@@ -15,6 +15,15 @@ D3 = "org.webjars.npm:d3:7.9.0"
 D3_PLACE = "META-INF/resources/webjars/d3/7.9.0/dist/d3.min.js"
 
 
+def prepare(downloads: Path) -> None:
+    """Fetches what :func:`convert` takes, while there may be time to do something about it.
+
+    :raises InstallError: see :func:`..elasticsearch.install.fetch`.
+    """
+    for coordinates in (ECJ, D3):
+        fetch(coordinates, downloads)
+
+
 def convert(folder: Path, downloads: Path) -> str:
     """Writes the samples of all recordings of a folder to its file of stacks, and removes the recordings; beside it
     it puts what flame graphs are drawn with.

@@ -254,7 +254,9 @@ def _sampler(launcher: Launcher, hosts: str, client_options: str, folder: Path) 
     """A sampler of the target's nodes, or why there is none."""
     es = client_of(hosts, client_options)
     try:
-        return attached(lambda path: es.perform_request(method="GET", path=path).body, launcher, folder), ""
+        found = attached(lambda path: es.perform_request(method="GET", path=path).body, launcher, folder)
+        recording.prepare(launcher.downloads)
+        return found, ""
     except (SamplerError, InstallError, elasticsearch.ApiError, elasticsearch.TransportError, *ODD) as e:
         problem = first_line(e)
         print(f"no CPU profile, the race goes on without: {problem}", flush=True)

@@ -129,7 +129,7 @@ def test_a_race_whose_target_cannot_be_sampled_goes_on_and_tells_its_runner_why(
         with requests.post(f"http://{found['sampler']}/start", timeout=5) as answer:
             told = answer.json()
     said = capsys.readouterr().out
-    assert found["rounds"] == 2 and told["pids"] == [] and told["problem"]
+    assert found["rounds"] == 2 and told["pids"] == [] and "Connection" in told["problem"]
     assert said == f"no CPU profile, the race goes on without: {told['problem']}\n"
 
 
