@@ -214,8 +214,8 @@ def _methods(found: Sampled, enough: int) -> Section:
         columns += [Column("other", other, "ms"), Column("off", "difference", "ms"), Words("verdict", "verdict")]
     text = (
         f"CPU time that passes in the methods themselves, without those that they call, per coverage of {base}. "
-        "Compiled code counts inlined methods by themselves. All are in `es_profile_cpu_methods.csv`, and with their "
-        f"callers in `{FLAMES}`."
+        "Inlined methods count by themselves; compiler and garbage collector are left out. All are in "
+        f"`es_profile_cpu_methods.csv`, and with their callers in `{FLAMES}`."
     )
     return Section("The methods of the production query", [text, Table("methods", columns, rows)])
 

@@ -72,8 +72,9 @@ class Sampled:
 
     @cached_property
     def methods(self) -> tuple[Frames, Mapping[str, Counts]]:
-        """The methods that ran, less those that ran below :data:`LEAST_PATH` everywhere."""
-        return self._kept(stacks.leaf)
+        """The methods that ran, without those of compiler and garbage collector, and less those that ran below
+        :data:`LEAST_PATH` everywhere."""
+        return self._kept(lambda stack: () if component(stack) in (COMPILER, GC) else stacks.leaf(stack))
 
     @cached_property
     def paths(self) -> tuple[Frames, Mapping[str, Counts]]:

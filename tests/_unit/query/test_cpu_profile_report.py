@@ -167,6 +167,7 @@ def test_a_race_whose_samples_are_elsewhere_has_its_times_all_the_same(tmp_path)
 
 def test_a_configuration_that_is_being_compiled_is_named(tmp_path):
     race = raced(tmp_path, rounds=6, costs={"A-serial": {FILTER: 10}, "B-serial": {FILTER: 10, COMPILER: 10}})
+    assert not any("libjvm" in row["method"] for row in table(explained.sections(race), "methods").rows)
     (warning,) = [w for w in explained.warnings(race) if w.kind == "compiled"]
     assert "B-serial" in warning.seen and "A-serial" not in warning.seen
 
