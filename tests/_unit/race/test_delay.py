@@ -1,3 +1,4 @@
+import contextlib
 import http.server
 import threading
 import time
@@ -42,3 +43,20 @@ def test_bytes_arrive_unchanged_and_late(server):
 def test_a_target_that_is_gone_closes_the_connection():
     with delayed("127.0.0.1:9", 1) as host, pytest.raises(requests.ConnectionError):
         requests.get(f"http://{host}", timeout=10)
+
+
+@pytest.mark.parametrize("outwards", [True, False])
+def test_a_tap_cuts_a_connection_and_no_other(server, outwards):
+    seen = []
+
+    def tap(chunk, out):
+        seen.append((len(chunk), out))
+        return chunk[:-1] if out == outwards and cut else None
+
+    with delayed(server, 0, lambda: tap) as host:
+        for cut in (False, True, False):
+            whole = False
+            with requests.Session() as session, contextlib.suppress(requests.RequestException):
+                whole = session.post(f"http://{host}", data=b"x" * 10, timeout=10).content == b"x" * 10
+            assert whole is not cut
+    assert {out for _, out in seen} == {True, False}
