@@ -1,9 +1,10 @@
 """The pages of docs/ that are generated, and the table of README: from the records, the templates and make's table."""
 
+import json
 from pathlib import Path
 from typing import Any
 
-from cluster_metrics.core.challenge import Challenge, Key, Sample, challenges, parameters
+from cluster_metrics.core.challenge import INDICES, ROLES, Challenge, Key, Sample, challenges, parameters
 
 from ..race.rally import disk_bytes, resolved
 from ..race.variables import CONDITIONS, EXITS, TARGETS, VARIABLES
@@ -18,7 +19,7 @@ def pages() -> dict[str, str]:
     """Text of each page by its path below the repository."""
     found = {"docs/parameters.md": _parameters(), "docs/records.md": _records(), "docs/make.md": _make()}
     result = quoted("query-decomp")
-    made = {"README.md": [result, _challenges()], "docs/your-cluster.md": [_indices()]}
+    made = {"README.md": [result, _challenges()], "docs/your-cluster.md": [_indices(), _roles()]}
     return found | {name: _with(name, parts) for name, parts in made.items()}
 
 
@@ -62,6 +63,20 @@ def _indices() -> str:
         for name, record in sorted(challenges().items())
     ]
     return _table(["challenge", "creates and leaves", "creates and deletes again"], rows)
+
+
+def _roles() -> str:
+    """Which role each challenge takes, and the requests that make them."""
+    rows = [
+        [name, f"`{record.role}`", f"`{record.asks_as}`" if record.asks_as else "–"]
+        for name, record in sorted(challenges().items())
+    ]
+    found = _table(["challenge", "a whole race", "tasks tagged `query` alone"], rows)
+    for name, privileges in ROLES.items():
+        on = [{"names": [INDICES], "privileges": privileges}]
+        body = json.dumps({"cluster": ["monitor"], "indices": on})
+        found += f"\n    PUT /_security/role/{name}\n    {body}\n"
+    return found
 
 
 def _needs(record: Challenge) -> str:

@@ -150,6 +150,7 @@ CHALLENGES = (
         parameters=(*COMMON, ALL_HITS),
         minutes=50,
         disk_factor=35,
+        role="cluster-metrics-race-settings",
     ),
     Capacity(
         name="capacity-indexing",
@@ -178,5 +179,6 @@ CHALLENGES = (
         ),
         minutes=75,
         disk_factor=35,
+        role="cluster-metrics-race-settings",
     ),
 )

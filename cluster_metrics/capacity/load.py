@@ -13,7 +13,7 @@ from esrally.utils import process
 
 from ..core.rounds import Runner, outcome
 from ..wire.bulk import send_bulk, with_actions
-from ..wire.requests import once, request
+from ..wire.requests import entitled, once, request
 from .indices import CapacityParams, index_of
 from .words import FIELDS
 
@@ -49,6 +49,8 @@ class IndexRunner(Runner):
 
     Mandatory keys: ``cell``, ``pass``, ``index``, ``documents`` (lines of JSON). A document that a replica failed to
     take counts as an error.
+
+    :raises esrally.exceptions.RallyAssertionError: when it is forbidden; this ends the race.
     """
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
@@ -57,12 +59,13 @@ class IndexRunner(Runner):
             counts = await send_bulk(es, index, with_actions(documents), len(documents))
             errors, what = counts.errors, counts.problem()
         else:
-            response = await once(es).perform_request(
-                method="POST",
-                path=f"/{index}/_doc?filter_path=_shards",
-                headers={"content-type": "application/json", "accept": "application/json"},
-                body=documents[0],
-            )
+            with entitled():
+                response = await once(es).perform_request(
+                    method="POST",
+                    path=f"/{index}/_doc?filter_path=_shards",
+                    headers={"content-type": "application/json", "accept": "application/json"},
+                    body=documents[0],
+                )
             errors, what = min(1, response.body["_shards"]["failed"]), "a replica failed"
         return {
             "weight": len(documents),

@@ -20,6 +20,18 @@ SCHEMA = 1
 OLDEST_SCHEMA = 0
 """Oldest version that reports still read, 0 for races that have none; those of older ones are refused."""
 
+INDICES = "cluster-metrics*"
+"""Pattern of the names of all indices that the track reads or writes."""
+_ASKS = ("read", "view_index_metadata", "monitor")
+ROLES = {
+    "cluster-metrics-query": _ASKS,
+    "cluster-metrics-query-settings": ("manage", "read"),
+    "cluster-metrics-race": ("create_index", "delete_index", "index", "maintenance", *_ASKS),
+    "cluster-metrics-race-settings": ("manage", "index", "read"),
+}
+"""Privileges on ``INDICES`` by role, beside the cluster's ``monitor``. To set what an index that is there has, to split
+or to shrink it takes ``manage``, which holds all others but those beside it."""
+
 
 @dataclass(frozen=True)
 class Key:
@@ -149,6 +161,9 @@ class Challenge:
     :param derived: parameters whose values follow from others'.
     :param encodings: wire formats in which bulk bodies are made before the race.
     :param lay_out: rearranges the schedule once passes are laid out.
+    :param role: of ``ROLES``, the one of fewest privileges that a race takes.
+    :param asks_as: the same for its tasks tagged ``query`` alone, on indices that were loaded before; empty where there
+        are none.
     """
 
     name: str
@@ -168,6 +183,8 @@ class Challenge:
     derived: Callable[[Values], dict[str, Any]] = lambda values: {}
     encodings: Callable[[Values], Sequence[str]] = lambda values: ()
     lay_out: Callable[[list, Values], list] = lambda schedule, values: schedule
+    role: str = "cluster-metrics-race"
+    asks_as: str = ""
 
     @property
     def module(self) -> str:

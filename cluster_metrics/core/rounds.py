@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..wire.requests import guarding, refusal
+from ..wire.requests import entitled, guarding, refusal
 
 
 class Runner:
@@ -109,7 +109,7 @@ def outcome(problems: list[str], kind: str) -> dict[str, Any]:
 @contextlib.contextmanager
 def losing_one(operation: str, kind: str, timings: list[dict[str, Any]], **about: Any) -> Iterator[None]:
     """Has a request that fails inside lose one sample of a round and nothing else: a sample that failed is added, and
-    :func:`round_result` counts it.
+    :func:`round_result` counts it. One that is forbidden ends the race, see :func:`..wire.requests.entitled`.
 
     :param operation: what the sample is about.
     :param kind: its ``operation-type``.
@@ -120,7 +120,8 @@ def losing_one(operation: str, kind: str, timings: list[dict[str, Any]], **about
 
     absolute_time, started = time.time(), time.perf_counter()
     try:
-        yield
+        with entitled():
+            yield
     except (elasticsearch.ApiError, elasticsearch.TransportError) as e:
         timing = timed(operation, kind, absolute_time, started, time.perf_counter())
         timings.append(about | outcome([refusal(e)], "no-answer") | {"dependent_timing": timing})

@@ -117,5 +117,7 @@ CHALLENGES = (
         limits=(shards_of_searches, segments, _warm, corpus_in_memory),
         leaves=(INDEX,),
         check=_whole_values,
+        role="cluster-metrics-race-settings",
+        asks_as="cluster-metrics-query-settings",
     ),
 )

@@ -162,6 +162,7 @@ QUERY_DECOMP = Challenge(
     test_mode={"passes": 2, "rounds": 2, "warmup_rounds": 1, "warmup_iterations": 1},
     limits=(shards_of_searches, segments, warm("coverage", " of each cell"), corpus_in_memory),
     leaves=(NAME,),
+    asks_as="cluster-metrics-query",
 )
 PROFILED_COVERAGE = Sample(
     query_profile.COVERAGE,
@@ -243,6 +244,7 @@ QUERY_PROFILE = Challenge(
     test_mode={"rounds": 2, "warmup_iterations": 1},
     limits=(shards_of_searches, segments, warm("round"), corpus_in_memory),
     leaves=(NAME,),
+    asks_as="cluster-metrics-query",
 )
 QUERY_FRONTIER = Challenge(
     name="query-frontier",
@@ -342,6 +344,7 @@ QUERY_FRONTIER = Challenge(
     leaves=(NAME,),
     drops=tuple(f"{NAME}-{layout}" for layout in LAYOUTS),
     derived=_production_first,
+    asks_as="cluster-metrics-query",
 )
 OF_CPU = (
     ROUND,

@@ -11,7 +11,7 @@ from typing import Any
 from esrally import exceptions
 
 from ..corpus.encoded import JSON_ACTION
-from .requests import aside, at_once, guarding, headers_of, once, refusal
+from .requests import REFUSAL_CHARS, aside, at_once, guarding, headers_of, once, refusal
 
 FILTER = "took,errors,items.*.error"
 """``filter_path`` that leaves 25 bytes of a response without errors, and of another one what went wrong."""
@@ -19,7 +19,8 @@ MOST_RETRIES = 5
 FIRST_BACKOFF_S = 0.5
 """Pause before the first retry; it doubles with each further one."""
 MOST_REASONS = 3
-REASON_CHARS = 200
+REASON_CHARS = REFUSAL_CHARS
+"""Of a document's reason that are shown: it names the privileges that allow to index, too."""
 MISLEADING = {
     "must be terminated by a newline": "or, in SMILE, by the byte 0xFF, which also ends every action and document",
     "start with Smile format header": "every action and document needs a header of its own",

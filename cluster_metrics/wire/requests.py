@@ -14,6 +14,7 @@ from .smile import CONTENT_TYPE as SMILE
 
 REFUSAL_CHARS = 600
 """Of an error's reason that are shown: the names of an action and of the privileges that allow it take some 300."""
+FORBIDDEN = (401, 403)
 MEANINGS = (
     ("pragma", "this build of Elasticsearch refuses the pragma data_partitioning"),
     ("Unknown index", "the index is missing, run the tasks tagged setup first"),
@@ -76,6 +77,23 @@ def guarding(what: str = "") -> Iterator[None]:
         yield
     except (elasticsearch.ApiError, elasticsearch.TransportError) as e:
         raise exceptions.RallyAssertionError(f"{what}: {refusal(e)}" if what else refusal(e)) from None
+
+
+@contextlib.contextmanager
+def entitled() -> Iterator[None]:
+    """Has a request that is forbidden end the race, and no other that fails: what lacks a privilege, or meets a block,
+    does so again and again.
+
+    :raises esrally.exceptions.RallyAssertionError: which names the privilege or the block.
+    """
+    import elasticsearch
+
+    try:
+        yield
+    except elasticsearch.ApiError as e:
+        if e.status_code not in FORBIDDEN:
+            raise
+        raise exceptions.RallyAssertionError(refusal(e)) from None
 
 
 @contextlib.contextmanager

@@ -1,24 +1,16 @@
 """The tasks of a set-up, by Rally's own reading of the track, param sources, client and execution."""
 
 import asyncio
-from pathlib import Path
-from types import SimpleNamespace
 
-import esrally
 import pytest
+import schedules
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from esrally import exceptions
 from esrally.client import EsClientFactory
-from esrally.driver import driver, runner
-from esrally.track import loader, params
-from esrally.utils.error_behavior import OnErrorBehavior
 
-from cluster_metrics.core.challenge import operations
-from cluster_metrics.core.experiment import Experiment
-from cluster_metrics.corpus.metrics import NAME, Metrics
+from cluster_metrics.corpus.metrics import NAME
 
-ROOT = Path(__file__).parents[3]
 ROWS = 30
 PARAMETERS = {"nodes": 2, "tasks": 2, "rows_per_epoch": ROWS, "epochs": 1, "bulk_size": 10, "codec": "best_compression"}
 NODE = {
@@ -81,44 +73,21 @@ class Target:
 
 @pytest.fixture
 def read(tmp_path):
-    """Reads the track as one of Rally's processes does."""
+    """Reads query-decomp as one of Rally's processes does: the track, and the tasks of its set-up."""
 
     def read(race_id, **parameters):
-        options = {"rally.root": Path(esrally.__file__).parent, "params": PARAMETERS | parameters, "race.id": race_id}
-        cfg = SimpleNamespace(opts=lambda section, key, default_value=None, **_: options.get(key, default_value))
-        track = loader.TrackFileReader(cfg).read("cluster-metrics", str(ROOT / "track.json"), str(ROOT))
-        experiment = Experiment()
-        experiment.cfg = cfg
-        experiment.on_after_load_track(track)
-        corpus = next(c for c in track.corpora if c.name == NAME)
-        for number, documents in enumerate(corpus.documents):
-            documents.document_file = str(Metrics(**corpus.meta_data).generate(number, tmp_path))
-        return track
+        track, tasks = schedules.read(tmp_path, "query-decomp", race_id, **PARAMETERS | parameters)
+        return track, [task for task in tasks if task.name in SETUP]
 
     return read
 
 
-def run(track, target, only=None):
+def run(found, target, only=None):
     """Runs the tasks of a set-up one by one, as Rally does with ``--on-error=continue``.
 
     :return: what Rally records of each, by name of the task.
     """
-    challenge = next(c for c in track.challenges if c.name == "query-decomp")
-    tasks = [t for t in challenge.schedule if t.name in SETUP and (only is None or t.name in only)]
-
-    async def one(task, es):
-        source = loader.operation_parameters(track, task).partition(0, 1)
-        found = []
-        while not found or not getattr(source, "infinite", True):
-            try:
-                called = source.params()
-            except StopIteration:
-                break
-            with es.new_request_context() as context:
-                of = runner.runner_for(task.operation.type)
-                found.append(await driver.execute_single(of, {"default": es}, called, OnErrorBehavior.CONTINUE))
-                assert context.request_end > context.request_start
-        return found
+    track, tasks = found
 
     async def every():
         app = web.Application()
@@ -127,14 +96,10 @@ def run(track, target, only=None):
             hosts = [{"host": server.host, "port": server.port}]
             es = EsClientFactory(hosts, {"timeout": 5}, "8.17.2").create_async(client_id=0)
             try:
-                return {task.name: await one(task, es) for task in tasks}
+                return {t.name: await schedules.run(es, track, t) for t in tasks if only is None or t.name in only}
             finally:
                 await es.close()
 
-    for operation in operations().values():
-        runner.register_runner(operation.type, operation.runner(), async_runner=True)
-        if operation.params:
-            params.register_param_source_for_name(operation.type, operation.params)
     return asyncio.run(every())
 
 

@@ -8,7 +8,7 @@ UNPARSED = {"type": "document_parsing_exception", "reason": "x" * 1000}
 
 def test_failures_carry_status_type_and_a_short_reason():
     items = [{"index": {"status": 201}}, {"index": {"status": 400, "error": UNPARSED}}]
-    assert _failures({"errors": True, "items": items}, 2) == [("400 document_parsing_exception", "x" * 200)]
+    assert _failures({"errors": True, "items": items}, 2) == [("400 document_parsing_exception", "x" * 600)]
 
 
 def test_a_filtered_response_has_no_status_but_a_full_queue_is_known():

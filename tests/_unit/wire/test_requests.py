@@ -7,6 +7,7 @@ import pytest
 from esrally import exceptions
 from fakes import LOST, TIMEOUT, FakeEs, Refused, Script
 
+from cluster_metrics.core.rounds import losing_one
 from cluster_metrics.wire.bulk import load, send_bulk
 from cluster_metrics.wire.requests import Request, aside, at_once, get, guarding, refusal, request, send
 
@@ -69,6 +70,22 @@ def test_a_guard_lets_nothing_through_that_rally_makes_a_sample_of(answer):
 
     with pytest.raises(exceptions.RallyAssertionError, match=r"^index \[x\] cannot be deleted: (HTTP|no answer)"):
         asyncio.run(guarded())
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_what_is_forbidden_ends_the_race_even_where_one_sample_may_be_lost(status):
+    def lost(answer, timings):
+        async def asked():
+            with losing_one("x", "coverage", timings):
+                await request(FakeEs(lambda *_: answer), "POST", "/x/_search")
+
+        asyncio.run(asked())
+
+    timings = []
+    lost(Refused(503, "unavailable_shards_exception", "x"), timings)
+    assert [timing["success"] for timing in timings] == [False]
+    with pytest.raises(exceptions.RallyAssertionError, match=r"\[read\]"):
+        lost(Refused(status, "security_exception", "granted by the index privileges [read]"), timings)
 
 
 def test_a_failure_aside_leaves_the_sample_the_times_that_rally_takes_of_it():
