@@ -126,10 +126,21 @@ def watch(launcher: Launcher, hosts: str, race_id: str) -> Watch:
     # it warns of every question without an answer
     logging.getLogger("elastic_transport.node_pool").setLevel(logging.ERROR)
     store = connect(rally.INI).options(request_timeout=ASK_SECONDS, max_retries=0)
-    asked: dict[str, Callable[[], object]] = {"metrics store": store.info}
+    asked: dict[str, Callable[[], object]] = {"metrics store": lambda: takes_samples(store)}
     if variable("HOSTS"):
         asked[f"target [{shown(hosts)}]"] = lambda: knock(opts.TargetHosts(hosts).default)
     return Watch(race_id, [found for name in names if (found := launcher.running(name))], asked)
+
+
+def takes_samples(store: elasticsearch.Elasticsearch) -> None:
+    """Asks a metrics store for the indices that Rally writes to.
+
+    :raises elasticsearch.ApiError, elasticsearch.TransportError: as the client does.
+    :raises OSError: when shards of them are lost, as on a disk that is full; Rally would wait for them.
+    """
+    store.info()
+    if (health := store.cluster.health(index="rally-*"))["status"] == "red":
+        raise OSError(f"{health['unassigned_shards']} shards of its indices are lost")
 
 
 def knock(hosts: list[dict]) -> None:

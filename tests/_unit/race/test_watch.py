@@ -1,6 +1,7 @@
 """A race ends soon after what it needs is lost; processes, ports and an answering store are real."""
 
 import http.server
+import json
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ from _tools.elasticsearch.nodes import Cluster, Launcher
 from _tools.race import rally as rally_module
 from _tools.race import watch as module
 from _tools.race.variables import VARIABLES, RaceError
-from _tools.race.watch import Watch, knock
+from _tools.race.watch import Watch, knock, takes_samples
 
 LOST = (
     "^race r is INCOMPLETE: {}; no documents of samples were written; 'make report RACE=r' shows what there is of it$"
@@ -58,11 +59,12 @@ class Store:
     """An HTTP server that answers as it is told: with a status, or not at all."""
 
     def __init__(self):
-        self.status, store = 200, self
+        self.status, self.health, store = 200, "green", self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                body = b'{"version":{"number":"8.17.2"}}'
+                answer = {"version": {"number": "8.17.2"}, "status": store.health, "unassigned_shards": 2}
+                body = json.dumps(answer).encode()
                 if not store.status:
                     time.sleep(1)
                     return
@@ -82,7 +84,7 @@ class Store:
 
     def asked(self):
         client = elasticsearch.Elasticsearch(f"http://127.0.0.1:{self.port}", request_timeout=0.2, max_retries=0)
-        return {"metrics store": client.info}
+        return {"metrics store": lambda: takes_samples(client)}
 
 
 @pytest.fixture
@@ -150,6 +152,18 @@ def test_a_store_that_does_not_answer_in_time_is_lost(tmp_path, store, rally, st
     line, seconds = refused(Watch("r", [], store.asked(), tmp_path / "log"), rally)
     assert "the metrics store is lost, it has not answered for 1 s (" in line and "\n" not in line
     assert 1.4 < seconds < 6
+
+
+@pytest.mark.parametrize("health, lost", [("yellow", False), ("red", True)])
+def test_a_store_that_answers_and_has_lost_its_shards_is_lost(tmp_path, store, health, lost):
+    store.health = health
+    with python("import time; time.sleep(2.5)") as rally:
+        watch = Watch("r", [], store.asked(), tmp_path / "log")
+        if lost:
+            said = "the metrics store is lost, it has not answered for 1 s (2 shards of its indices are lost)"
+            assert said in refused(watch, rally)[0]
+        else:
+            assert watch.wait(rally) == 0
 
 
 def test_a_store_that_is_gone_is_lost(tmp_path, store, rally):
