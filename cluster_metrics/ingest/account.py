@@ -11,7 +11,7 @@ from ..core.rounds import Guard
 from ..corpus.metrics import NAME
 from ..wire.bulk import FIRST_BACKOFF_S, MOST_RETRIES, BulkCounts
 from ..wire.requests import aside, get, request
-from ..wire.stats import garbage_collections, target_cpu_ms
+from ..wire.stats import changed, garbage_collections, target_cpu_ms
 
 ACCOUNT = f"{NAME}-account"
 """A small index in which the clients, on whatever host, note what they sent, and each epoch how it found the target."""
@@ -83,7 +83,7 @@ class IngestBegin(Guard):
         mappings = {"dynamic": False, "_meta": {"created_by": MARK}}
         body = {"settings": settings, "mappings": mappings}
         await create_own_index(es, ACCOUNT, body, params["parameters"]["delete_foreign_index"])
-        await put_note(es, "snapshot", await snapshot(es))
+        await put_note(es, "snapshot", await snapshot(es) | {"nodes": es.nodes_started})
         return {
             "weight": 1,
             "unit": "ops",
@@ -104,7 +104,8 @@ class IngestEpoch(Guard):
     clients together have to send; 0 when that is left to Rally's reader) and ``final`` (whether this load is the last);
     all are set by :func:`.load.lay_out_epochs`.
 
-    :raises esrally.exceptions.RallyAssertionError: when the numbers differ, by how much and why; this ends the race.
+    :raises esrally.exceptions.RallyAssertionError: when the numbers differ, by how much and why, or a node has left or
+        was restarted since the load before; this ends the race.
     """
 
     async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
@@ -132,10 +133,12 @@ class IngestEpoch(Guard):
             delta = {key: value - noted[0]["_source"][key] for key, value in now.items()}
             found = round(delta.pop("found"))
             _agree(epochs, params["expected"], total, found)
+            if problem := changed(noted[0]["_source"]["nodes"], es.nodes_started):
+                raise exceptions.RallyAssertionError(problem)
             if params["final"]:
                 await delete_own_index(es, ACCOUNT)
             else:
-                await put_note(es, "snapshot", now)
+                await put_note(es, "snapshot", now | {"nodes": es.nodes_started})
             stats = (await request(es, "GET", f"/{NAME}/_stats/store,segments,translog"))["_all"]
         spans = [tally["span"] for tally in tallies]
         sums = ("requests", "retries", "took_ms", "send_ms", "parse_ms", "bytes_out", "bytes_in")

@@ -1,9 +1,15 @@
 """What a target counts of itself, asked outside the timed section."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
+from esrally import exceptions
+
 from .requests import get
+
+RESTART_MS = 1000
+"""A node started so much later is another process, or its clock was set; less may be its clocks' resolution."""
 
 
 async def segment_count(es: Any, index: str) -> int:
@@ -15,10 +21,14 @@ async def segment_count(es: Any, index: str) -> int:
 async def target_cpu_ms(es: Any) -> float:
     """CPU time that all nodes of the target have used since they started, in ms.
 
-    A node samples its process once a second at most, so this waits for samples taken after the call, up to 2 s.
+    A node samples its process once a second at most, so this waits for samples taken after the call, up to 2 s. The
+    client keeps when each node was started, as ``nodes_started``.
+
+    :raises esrally.exceptions.RallyAssertionError: when a node has left or was restarted since the client asked before,
+        see :func:`changed`; this ends the race.
     """
-    timestamps = "nodes.*.timestamp,nodes.*.process.timestamp"
-    path = f"/_nodes/stats/process?filter_path={timestamps},nodes.*.process.cpu.total_in_millis"
+    timestamps = "nodes.*.timestamp,nodes.*.process.timestamp,nodes.*.jvm.timestamp,nodes.*.jvm.uptime_in_millis"
+    path = f"/_nodes/stats/process,jvm?filter_path={timestamps},nodes.*.process.cpu.total_in_millis"
 
     async def read() -> dict[str, dict]:
         return (await get(es, path))["nodes"]
@@ -33,7 +43,25 @@ async def target_cpu_ms(es: Any) -> float:
             break
         await asyncio.sleep(0.1)
         latest = await read()
+    before = getattr(es, "nodes_started", {})
+    es.nodes_started = {n: s["jvm"]["timestamp"] - s["jvm"]["uptime_in_millis"] for n, s in latest.items()}
+    if problem := changed(before, es.nodes_started):
+        raise exceptions.RallyAssertionError(problem)
     return float(sum(stats["process"]["cpu"]["total_in_millis"] for stats in latest.values()))
+
+
+def changed(before: Mapping[str, int], now: Mapping[str, int]) -> str:
+    """Which nodes are no more what they were: their counters of before cannot be taken from those of now, and what is
+    measured is another target. A node that has joined changes nothing of the others.
+
+    :param before: when each node was started, by its id, in ms since the epoch.
+    :param now: the same, asked later.
+    :return: one line; empty when nothing has changed.
+    """
+    left = sorted(set(before) - set(now))
+    again = sorted(node for node in now if now[node] - before.get(node, now[node]) > RESTART_MS)
+    said = [f"node {', '.join(nodes)} {what}" for nodes, what in ((left, "left"), (again, "was restarted")) if nodes]
+    return f"{' and '.join(said)} while the target was measured" if said else ""
 
 
 async def garbage_collections(es: Any) -> dict[str, float]:

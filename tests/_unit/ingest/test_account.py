@@ -27,7 +27,7 @@ SHARDS = {
 NODE = {
     "timestamp": 0,
     "process": {"timestamp": 0, "cpu": {"total_in_millis": 5}},
-    "jvm": {"gc": {"collectors": {}}},
+    "jvm": {"gc": {"collectors": {}}, "timestamp": 1_000_000, "uptime_in_millis": 10_000},
     "http": {"total_opened": 1},
 }
 OWN = {"mappings": {"_meta": {"created_by": MARK}}}
@@ -50,12 +50,28 @@ def tally(start, end, sent):
     return {"found": True, "_source": {"span": {"started": start, "ended": end}, "tally": vars(counts)}}
 
 
-def test_a_load_lasts_from_the_first_client_to_the_last_and_each_is_counted_as_long_as_it_worked():
-    before = {"found": True, "_source": dict.fromkeys([*COUNTED, "found"], 0.0)}
+def loaded(nodes):
+    """The sample of a load by two clients.
+
+    :param nodes: when each node was started, as found before.
+    """
+    before = {"found": True, "_source": dict.fromkeys([*COUNTED, "found"], 0.0) | {"nodes": nodes}}
     noted = {"docs": [before, tally(100.0, 104.0, 10), tally(101.0, 110.0, 20)]}
     es = FakeEs(Script({f"POST /{ACCOUNT}/_mget": noted} | USUAL))
     with es.new_request_context():
-        found = asyncio.run(IngestEpoch()(es, {"epochs": [1], "clients": 2, "expected": 30, "final": True}))
+        return es, asyncio.run(IngestEpoch()(es, {"epochs": [1], "clients": 2, "expected": 30, "final": True}))
+
+
+@pytest.mark.parametrize(
+    "nodes, said", [({"n": 980_000}, "^node n was restarted"), ({"n": 990_000, "m": 1}, "^node m left")]
+)
+def test_a_load_during_which_a_node_was_lost_or_restarted_ends_the_race(nodes, said):
+    with pytest.raises(exceptions.RallyAssertionError, match=f"{said} while the target was measured$"):
+        loaded(nodes)
+
+
+def test_a_load_lasts_from_the_first_client_to_the_last_and_each_is_counted_as_long_as_it_worked():
+    es, found = loaded({"n": 990_000})
     assert found["wall_ms"] == 10_000 and found["clients_ms"] == 4000 + 9000
     assert (found["sent"], found["acknowledged"], found["found"], found["took_ms"]) == (30, 30, 30, 2000)
     assert es.sent[-2:] == [f"DELETE /{ACCOUNT}", "GET /cluster-metrics/_stats/store,segments,translog"]

@@ -19,6 +19,7 @@ CHANGES = {"variants": ["B", "D_td"], "transports": ["serial"], "configurations"
 SEGMENTS = {"_all": {"primaries": {"segments": {"count": 1}}}}
 CACHE = {"_all": {"total": {"query_cache": {"hit_count": 0, "miss_count": 0}}}}
 CPU = {"timestamp": 0, "process": {"timestamp": 0, "cpu": {"total_in_millis": 5}}}
+CPU["jvm"] = {"timestamp": 1, "uptime_in_millis": 1}
 
 ASIDE = {"segments": SEGMENTS, "query_cache": CACHE, "_settings": {}, "_nodes": {"nodes": {"n": CPU}}}
 """What a round asks beside its searches, by words of the path."""

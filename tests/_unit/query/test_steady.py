@@ -96,6 +96,7 @@ def test_the_warm_up_walks_rounds_of_the_plan_and_says_what_failed(tmp_path):
     def answer(method, path, body):
         if method == "GET":
             cpu = {"timestamp": 1, "process": {"timestamp": 1, "cpu": {"total_in_millis": 1}}}
+            cpu["jvm"] = {"timestamp": 1, "uptime_in_millis": 1}
             lookups = {"query_cache": {"hit_count": 0, "miss_count": 0}}
             stats = {"_all": {"primaries": {"segments": {"count": 1}}, "total": lookups}, "nodes": {"a": cpu}}
             return {"cluster-metrics": {"settings": {}}} if "_settings" in path else stats
