@@ -18,7 +18,7 @@ from cluster_metrics.core.challenge import OLDEST_SCHEMA, SCHEMA, Challenge, cha
 from cluster_metrics.core.index import CHECKS
 
 from ..race.variables import RACE_ID, escaped, shown
-from .sound import REQUEST, SAMPLE, Sound, gaps, printable, read_check
+from .sound import REQUEST, SAMPLE, Sound, clock_steps, gaps, printable, read_check
 
 MOST_RACES = 1000
 """Most races that a tag stands for; of more, the newest are taken."""
@@ -324,6 +324,7 @@ def race_of(
     known = read_check(check, faults)
     counted = sound.samples(record, (hit for hit in read if hit["operation-type"] not in CHECKS))
     samples = [Sample(h["operation-type"], h["@timestamp"], h["operation"], h["value"], h["meta"]) for h in counted]
+    faults += clock_steps(read)
     failed: Counter[str] = Counter()
     for hit in sound.ordered(failures, SAMPLE):
         operation, reason = escaped(hit["operation"]), hit["meta"].get("error-description")

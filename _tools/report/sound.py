@@ -17,6 +17,8 @@ NODE = {"node": str, "version": str, "jvm": str, "cores": float, "heap_mb": floa
 UNITS = ("pass", "round")
 LATEST_MS = 2.5e14
 """Greatest time in ms since the epoch that can be written as a date."""
+STEP_MS = 2000
+"""Greatest change of the difference of two clocks, between samples, that is not taken for a step of one of them."""
 SHOWN = 6
 """Most configurations that a sentence names."""
 
@@ -153,6 +155,35 @@ def _odd_node(node: Any) -> bool:
         return bool(odd_key(node, NODE)) or not float(node.get("cpu_cores", 1)) > 0
     except (TypeError, ValueError):
         return True
+
+
+def clock_steps(documents: Iterable[Document]) -> Iterator[str]:
+    """A sentence for each task during which the load driver's clock was set: how long a task has run, Rally tells by
+    another clock, so the time at which it began is the same by all its samples. One that differs alone may have waited
+    before its first request.
+
+    :param documents: ``service_time``; those without ``relative-time`` tell nothing.
+    """
+    runs: dict[tuple, list[tuple[float, float]]] = {}
+    for document in documents:
+        if is_number(document.get("relative-time")):
+            ran_ms, meta = document["relative-time"], document["meta"]
+            copy = meta.get("pass", None if "round" in meta else meta.get("epoch"))  # of the task in the schedule
+            run = tuple(map(str, (document.get("task"), document["operation-type"], copy, meta.get("client_id"))))
+            runs.setdefault(run, []).append((ran_ms, document["@timestamp"] - ran_ms))
+    steps: dict[str, float] = {}
+    for (task, *_), found in runs.items():
+        began = [at for _, at in sorted(found)]
+        for i in range(2, len(began) - 1):
+            before, after = began[i - 2 : i], began[i : i + 2]
+            step = max(min(after) - max(before), min(before) - max(after))
+            steps[task] = max(steps.get(task, 0.0), step)
+    for task, step in steps.items():
+        if step > STEP_MS:
+            yield (
+                f"While {shown(task)} ran, the load driver's clock was set by {step / 1000:,.0f} s: what is told by "
+                "it, as rates and the order of samples, is wrong."
+            )
 
 
 def gaps(record: Challenge, parameters: Mapping[str, Any], samples: Iterable[Any]) -> Iterator[str]:

@@ -14,6 +14,8 @@ from stores import RECORDED, Store, documents_of, recorded
 from _tools.race.variables import Exit
 from _tools.report import write
 from _tools.report.race import ReportError
+from _tools.report.sound import clock_steps
+from cluster_metrics.core.challenge import challenges
 
 ODD = st.sampled_from(
     [None, "", "x", "12", "# x\n", -1, 0, 1e308, 2**70, True, [], {}, {"a": 1}, [None], "[]", "{}", "[{}]", '{"a":']
@@ -96,6 +98,33 @@ def reported(race, documents, folder):
 @pytest.mark.parametrize("challenge", CHALLENGES)
 def test_a_race_as_recorded_is_complete_but_for_keys_that_came_later(challenge, tmp_path):
     assert all("an older version of this track" in problem for problem in reported(*stored(challenge), tmp_path))
+
+
+@pytest.mark.parametrize("seconds", [-3600, 3])
+@pytest.mark.parametrize(
+    "challenge", [name for name in CHALLENGES if name != "ingest"]
+)  # recorded with single requests
+def test_a_step_of_the_load_drivers_clock_is_named(challenge, seconds, tmp_path):
+    race, documents = copy.deepcopy(stored(challenge))
+    for document in documents:
+        document["relative-time"] = document["@timestamp"]
+        document["@timestamp"] += 10**12  # those that are made up begin at 0
+    compared = challenges()[challenge].compared.sample
+    timed = (compared, "ingest-bulk", "capacity-index", "capacity-query")
+    own = [d for d in documents if d.get("operation-type") in timed]
+    step = sorted(d["@timestamp"] for d in own)[len(own) // 3]
+    before = reported(race, documents, tmp_path / "before")
+    for document in documents:
+        if document["@timestamp"] >= step:
+            document["@timestamp"] += 1000 * seconds
+    problems = set(reported(race, documents, tmp_path / "after")) - set(before)
+    assert any(f"the load driver's clock was set by {abs(seconds):,} s" in problem for problem in problems)
+
+
+def test_a_sample_that_waited_before_its_first_request_is_no_step_of_a_clock():
+    task = {"task": "t", "operation-type": "k", "meta": {"pass": 1}}
+    waited = [(0, 9_000), (9_100, 9_100), (9_200, 9_200), (9_300, 9_300)]
+    assert not list(clock_steps(task | {"@timestamp": at, "relative-time": ran} for at, ran in waited))
 
 
 def held(challenge, folder, changes):
