@@ -213,3 +213,31 @@ def test_the_lock_is_free_again_after_an_error(tmp_path):
     with locked(tmp_path / "file", print) as (part, out):
         out.write(json.dumps({}).encode())
     assert not part.exists()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of its own, of 12 MB."""
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", tmp_path], capture_output=True, text=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
+    yield tmp_path
+    subprocess.run(["umount", tmp_path], check=True)
+
+
+def test_a_disk_that_is_full_meanwhile_leaves_no_file_that_is_taken_for_whole(small_disk):
+    corpus = Metrics(rows_per_epoch=100_000, epochs=2)  # 9 MB each, for one of which there is room
+    command = [sys.executable, ROOT / "generate_corpus.py", f"--out={small_disk}", "--processes=2", corpus.name]
+    command += [f"--rows-per-epoch={corpus.rows_per_epoch}", f"--epochs={corpus.epochs}"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 1 and ended.stderr.count("\n") == 1, ended.stderr
+    assert re.match(r"\[ERROR\] .* (disk full$|free are )", ended.stderr, re.M), ended.stderr
+    assert sum(not corpus.problems(number, small_disk) for number in range(2)) < 2
+    for file in small_disk.rglob("*.json"):
+        assert seal_of(file).exists(), "what has its name is whole"
+    subprocess.run(["mount", "-o", "remount,size=40m", small_disk], check=True)
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    assert not any(corpus.problems(number, small_disk) for number in range(2))
+    assert not list(small_disk.rglob("*.part*"))
