@@ -3,6 +3,7 @@
 Their variables come through the environment; their exit codes are those of :class:`.variables.Exit`.
 """
 
+import errno
 import re
 import signal
 import sys
@@ -273,6 +274,11 @@ def main() -> int:
     except (RaceError, NodeError, InstallError, ReportError) as e:
         print(f"[ERROR] {e}", file=sys.stderr)
         return Exit.INCOMPLETE if isinstance(e, IncompleteError) else Exit.REFUSED
+    except OSError as e:
+        if e.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        print(f"[ERROR] {e.strerror}; make room where WORK is, [{rally.WORK}], then 'make report'", file=sys.stderr)
+        return Exit.REFUSED
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
 

@@ -80,3 +80,14 @@ def test_how_it_ends(stored, monkeypatch, capsys, target, variables, code, said)
 
 def test_each_exit_code_is_explained():
     assert set(EXITS) == set(Exit)
+
+
+def test_a_full_disk_is_told_in_one_line(stored, monkeypatch, capsys, tmp_path):
+    (tmp_path / "reports" / "whole").mkdir(parents=True)
+    (tmp_path / "reports" / "whole" / "report.md").symlink_to("/dev/full")
+    monkeypatch.setattr(command, "REPORTS", tmp_path / "reports")
+    monkeypatch.setenv("RACE", "whole")
+    monkeypatch.setattr("sys.argv", ["_tools.race", "report"])
+    assert command.main() == Exit.REFUSED
+    said = capsys.readouterr().err
+    assert said.startswith("[ERROR] No space left on device; make room where WORK is") and said.count("\n") == 1
