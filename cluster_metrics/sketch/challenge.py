@@ -112,6 +112,7 @@ CHALLENGES = (
         limits=(shards_of_searches, segments, warm("round"), corpus_in_memory),
         leaves=(NAME,),
         drops=tuple(index_of(name) for name, way in INGESTS.items() if way.elasticsearch and name != BEST),
+        encodings=lambda values: ["json"],
         asks_as="cluster-metrics-query",
     ),
 )

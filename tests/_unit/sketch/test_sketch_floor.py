@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import schedules
 from aiohttp.test_utils import TestServer
 from esrally import exceptions
+from esrally.track import loader
 from fakes import LOST, TIMEOUT, FakeEs, Refused, Script, rows, track_of, values
 
 from _tools.report.answer import answer_of
@@ -47,6 +49,14 @@ def rounds_of(track, rounds, warmup=2):
     params = {"parameters": values(seed=1, bulk_size=4), "iterations": rounds, "warmup-iterations": warmup}
     source = FloorIngestParams(track, params)
     return [source.params() for _ in range(warmup + rounds)]
+
+
+def test_all_that_it_hands_in_is_made_before_the_race(tmp_path):
+    sizes = {"nodes": 2, "tasks": 2, "rows_per_epoch": 30, "epochs": 1, "rounds": 1, "warmup_iterations": 0}
+    track, tasks = schedules.read(tmp_path, "sketch-floor", **sizes)
+    params = loader.operation_parameters(track, tasks[0]).params()
+    for ingest in INGESTS.values():
+        assert sum(rows for _, rows in batches(ingest, params)) == 30
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 7, 25])
