@@ -159,6 +159,7 @@ CHALLENGES = (
         parameters=(*COMMON, BULK),
         minutes=20,
         disk_factor=10,
+        role="cluster-metrics-race-indexing",
     ),
     Capacity(
         name="capacity-mixed",

@@ -23,10 +23,12 @@ OLDEST_SCHEMA = 0
 INDICES = "cluster-metrics*"
 """Pattern of the names of all indices that the track reads or writes."""
 _ASKS = ("read", "view_index_metadata", "monitor")
+_INDEXES = ("create_index", "delete_index", "index", *_ASKS)
 ROLES = {
     "cluster-metrics-query": _ASKS,
     "cluster-metrics-query-settings": ("manage", "read"),
-    "cluster-metrics-race": ("create_index", "delete_index", "index", "maintenance", *_ASKS),
+    "cluster-metrics-race": (*_INDEXES, "maintenance"),
+    "cluster-metrics-race-indexing": _INDEXES,
     "cluster-metrics-race-settings": ("manage", "index", "read"),
 }
 """Privileges on ``INDICES`` by role, beside the cluster's ``monitor``. To set what an index that is there has, to split
