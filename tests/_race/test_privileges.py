@@ -35,6 +35,7 @@ SMALL = {
     "passes": 1,
     "warmup_iterations": 0,
     "variants": ["D_td"],
+    "configurations": ["production", "msearch", "shards-2", "rollup", "cached"],
     "shares_permille": [1000, 100],
     "bulk_sizes": [100],
     "client_counts": [1],

@@ -1,5 +1,6 @@
 """A challenge's schedule without Rally's processes: its reading of the track, param sources, client and execution."""
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -41,9 +42,10 @@ def read(folder, challenge, race_id="this", **parameters):
     return track, [task for element in track.selected_challenge.schedule for task in element]
 
 
-async def run(es, track, task):
-    """Runs a task as Rally does with ``--on-error=continue``, as one client and without waiting.
+async def run(es, track, task, on_error=OnErrorBehavior.CONTINUE, documents=None):
+    """Runs a task as Rally does, as one client and without waiting.
 
+    :param documents: takes those that Rally would write of it to the metrics store.
     :return: what Rally records of each call.
     :raises esrally.exceptions.RallyError: which ends the race.
     """
@@ -55,8 +57,33 @@ async def run(es, track, task):
             called = source.params()
         except StopIteration:
             break
+        at = time.time()
         with es.new_request_context() as context:
             of = runner.runner_for(task.operation.type)
-            found.append(await driver.execute_single(of, {"default": es}, called, OnErrorBehavior.CONTINUE))
+            found.append(await driver.execute_single(of, {"default": es}, called, on_error))
             assert context.request_end > context.request_start
+        if documents is not None:
+            documents += written(task, found[-1][-1], at, context.request_end - context.request_start)
     return found
+
+
+def written(task, meta, at, seconds):
+    """The documents ``service_time`` of one call.
+
+    :param at: when it began, in seconds since the epoch.
+    """
+    meta = dict(meta)
+    timings = [dict(timing) for timing in meta.pop("dependent_timing", ())]
+    own = {"absolute_time": at, "service_time": seconds, "operation": task.operation.name}
+    own |= {"operation-type": task.operation.type}
+    for timing, more in [(own, {}), *((timing.pop("dependent_timing"), timing) for timing in timings)]:
+        yield {
+            "name": "service_time",
+            "sample-type": "normal",
+            "task": task.name,
+            "@timestamp": round(1000 * timing["absolute_time"]),
+            "value": 1000 * timing["service_time"],
+            "operation": timing["operation"],
+            "operation-type": timing["operation-type"],
+            "meta": meta | more,
+        }

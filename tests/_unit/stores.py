@@ -3,7 +3,11 @@
 import gzip
 import json
 from pathlib import Path
+from unittest import mock
 
+from _tools.race.variables import Exit
+from _tools.report import write
+from _tools.report.race import ReportError
 from cluster_metrics.core.challenge import SCHEMA
 
 RECORDED = Path(__file__).with_name("recorded")
@@ -78,3 +82,19 @@ def _value(document, key):
         return None
     head, _, rest = key.partition(".")
     return document[key] if key in document else _value(document.get(head), rest) if rest else None
+
+
+def reported(race, documents, folder):
+    """The report of a race, which names its problems first; None where one line refuses it."""
+    with mock.patch.object(write, "connect", lambda ini: Store((race, documents))):
+        try:
+            code = write.write_report(Path("rally.ini"), "last", folder)
+        except ReportError as e:
+            assert str(e).isprintable() and len(str(e)) < 1000
+            return None
+    [report] = folder.glob("*/report.json")
+    text, problems = report.with_name("report.md").read_text(), json.loads(report.read_text())["problems"]
+    assert code == (Exit.INCOMPLETE if problems else Exit.DONE)
+    assert text.startswith("# INCOMPLETE: ") == bool(problems)
+    assert all(f"- **{problem}**" in text for problem in problems)
+    return problems

@@ -1,19 +1,13 @@
 """Races whose documents were damaged in the store: a report that says what is missing, or one line."""
 
 import copy
-import json
-from pathlib import Path
-from unittest import mock
 
 import pytest
 from capacities import made
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stores import RECORDED, Store, documents_of, recorded
+from stores import RECORDED, documents_of, recorded, reported
 
-from _tools.race.variables import Exit
-from _tools.report import write
-from _tools.report.race import ReportError
 from _tools.report.sound import clock_steps
 from cluster_metrics.core.challenge import challenges
 
@@ -77,22 +71,6 @@ def change(document, path, how, odd):
         del document[last]
     else:
         document[last] = odd
-
-
-def reported(race, documents, folder):
-    """The report of a race, which names its problems first; None where one line refuses it."""
-    with mock.patch.object(write, "connect", lambda ini: Store((race, documents))):
-        try:
-            code = write.write_report(Path("rally.ini"), "last", folder)
-        except ReportError as e:
-            assert str(e).isprintable() and len(str(e)) < 1000
-            return None
-    [report] = folder.glob("*/report.json")
-    text, problems = report.with_name("report.md").read_text(), json.loads(report.read_text())["problems"]
-    assert code == (Exit.INCOMPLETE if problems else Exit.DONE)
-    assert text.startswith("# INCOMPLETE: ") == bool(problems)
-    assert all(f"- **{problem}**" in text for problem in problems)
-    return problems
 
 
 @pytest.mark.parametrize("challenge", CHALLENGES)

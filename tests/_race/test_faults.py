@@ -1,0 +1,218 @@
+"""Races that are hit while they measure: each ends or goes on as ``--on-error`` says, and no report calls it complete.
+
+A relay between Rally and the target counts the requests of a kind, and strikes at one of them that a seed draws.
+"""
+
+import asyncio
+import random
+import re
+import shutil
+import threading
+from dataclasses import dataclass, field
+
+import pytest
+import requests
+import schedules
+from conftest import DOWNLOADS, ROOT
+from esrally import exceptions
+from esrally.client import EsClientFactory
+from esrally.utils.error_behavior import OnErrorBehavior
+from stores import reported
+
+from _tools.elasticsearch.nodes import Cluster, Launcher
+from _tools.race.delay import delayed
+
+WORK = ROOT / "_work" / "test-faults"
+HANGS_SECONDS = 240
+"""A race that takes so long hangs."""
+CLIENT_SECONDS = 5
+REQUEST = re.compile(rb"[A-Z]+ (\S+) HTTP/1\.1\r\n")
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is raced.
+
+    :param name: of the case.
+    :param hit: pattern of the requests that may be hit, all of which are timed.
+    :param tag: of the tasks that are run; None for all.
+    """
+
+    name: str
+    challenge: str
+    hit: bytes
+    params: dict
+    tag: str | None = None
+
+
+SEARCHES = Load("searches", "query-decomp", rb"/_m?search", {"variants": ["D_td"], "rounds": 2}, "query")
+
+
+def name_of(value):
+    """How a case is named in the list of tests."""
+    return getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)
+
+
+@dataclass
+class Stage:
+    """A target.
+
+    :param target: cluster, whose first node takes the requests.
+    :param started: how the launcher started it.
+    :param requests: that may be hit, by name of the load.
+    """
+
+    target: Cluster
+    launcher: Launcher
+    started: dict
+    requests: dict = field(default_factory=dict)
+
+    def settings(self, **settings):
+        url = f"{self.target.url}/_cluster/settings"
+        requests.put(url, json={"persistent": settings}, timeout=30).raise_for_status()
+
+
+class Fault:
+    """Strikes at one request of a race, in the thread of the relay.
+
+    :param number: of the request, counted from 1; 0 for none.
+    """
+
+    def __init__(self, stage, load, number):
+        self.stage, self.load, self.number = stage, load, number
+        self.passed = 0
+        self.threads: list[threading.Thread] = []
+
+    def connection(self):
+        """The tap of a connection."""
+        hit = False
+
+        def tap(chunk, out):
+            nonlocal hit
+            if out and (found := REQUEST.match(chunk)) and re.search(self.load.hit, found[1]):
+                self.passed += 1
+                if self.passed == self.number:
+                    hit = True
+                    self.strike()
+            return self.pass_on(chunk, out) if hit else None
+
+        return tap
+
+    def strike(self):
+        """What happens once, as the request arrives."""
+
+    def pass_on(self, chunk, out):
+        """The last bytes of that connection, as of a tap."""
+
+    def later(self, seconds, function):
+        self.threads.append(threading.Timer(seconds, function))
+        self.threads[-1].start()
+
+
+class Truncated(Fault):
+    """A response lacks its end."""
+
+    def pass_on(self, chunk, out):
+        return None if out else chunk[:-1]
+
+
+class Breaker(Fault):
+    """A circuit breaker of the target refuses all bodies for a while."""
+
+    def strike(self):
+        self.stage.settings(**{"network.breaker.inflight_requests.limit": "1b"})
+        self.later(1, lambda: self.stage.settings(**{"network.breaker.inflight_requests.limit": None}))
+
+
+@dataclass(frozen=True)
+class Raced:
+    """A race as it ended.
+
+    :param ended: the line that ended it; empty where it went on to its end.
+    :param problems: of its report, whose operations that failed are ``failed``; None where one line refuses it.
+    """
+
+    ended: str
+    problems: list | None
+    failed: set
+
+
+def race(stage, fault, folder, on_error=OnErrorBehavior.CONTINUE, tag=None):
+    """Runs what a fault hits by Rally's own client and execution, see :mod:`schedules`, and reports it."""
+    load, documents, ended = fault.load, [], ""
+    track, tasks = schedules.read(folder, load.challenge, **load.params)
+
+    async def every(host):
+        address, port = host.split(":")
+        options = {"timeout": CLIENT_SECONDS}
+        es = EsClientFactory([{"host": address, "port": int(port)}], options).create_async(client_id=0)
+        try:
+            for task in tasks:
+                if not tag or tag in task.tags:
+                    await schedules.run(es, track, task, on_error, documents)
+        finally:
+            await es.close()
+
+    with delayed(stage.target.hosts[0], 0, fault.connection) as host:
+        try:
+            asyncio.run(asyncio.wait_for(every(host), HANGS_SECONDS))
+        except exceptions.RallyError as e:
+            ended = e.message
+        for thread in fault.threads:
+            thread.join()
+    document = {"race-id": "hit", "race-timestamp": "20260101T000000Z", "challenge": load.challenge}
+    document |= {"track": "cluster-metrics", "rally-version": "2.13.0"}
+    if not ended:
+        document["results"] = {"op_metrics": []}
+    problems = reported(document, documents, folder / "reports")
+    return Raced(ended, problems, {d["operation"] for d in documents if not d["meta"]["success"]})
+
+
+def assert_not_clean(raced, fault):
+    """The race was hit, and its report names every configuration of which a request failed; what ended it is a line."""
+    assert fault.passed >= fault.number > 0, f"{fault.passed} requests, none hit"
+    assert raced.ended or raced.failed
+    assert raced.problems is None or raced.problems
+    assert raced.ended.isprintable() and "NoneType" not in raced.ended
+    for name in raced.failed if raced.problems else ():
+        assert any(p.startswith(f"Of {name} ") and p.endswith(" failed.") for p in raced.problems), raced
+
+
+def moment(stage, load, folder, seed):
+    """The request to be hit; a race that is not hit tells how many there are, and is complete."""
+    if load.name not in stage.requests:
+        if load is SEARCHES:
+            assert not race(stage, Fault(stage, load, 0), folder / "setup", tag="setup").ended
+        fault = Fault(stage, load, 0)
+        raced = race(stage, fault, folder / "untouched", tag=load.tag)
+        assert raced == Raced("", [], set()), "what is not hit is complete"
+        stage.requests[load.name] = fault.passed
+    return random.Random(f"{load.name} {seed}").randint(1, stage.requests[load.name])
+
+
+@pytest.fixture(scope="module")
+def stages():
+    """Stages of nodes that may be killed, by their number; each is made once."""
+    shutil.rmtree(WORK, ignore_errors=True)
+    launcher, made = Launcher(WORK, DOWNLOADS), {}
+
+    def stage(nodes=1):
+        if nodes not in made:
+            started = {"nodes": nodes, "heap": "512m", "outlive": True}
+            made[nodes] = Stage(launcher.start(f"hit-{nodes}", port=9230, **started), launcher, started)
+        return made[nodes]
+
+    yield stage
+    for stage in made.values():
+        launcher.stop(stage.target.name)
+    shutil.rmtree(WORK, ignore_errors=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("kind", [Truncated, Breaker], ids=name_of)
+def test_a_race_that_is_hit_anywhere_is_called_incomplete(stages, tmp_path, kind, seed):
+    stage = stages()
+    fault = kind(stage, SEARCHES, moment(stage, SEARCHES, tmp_path, seed))
+    raced = race(stage, fault, tmp_path, tag=SEARCHES.tag)
+    assert_not_clean(raced, fault)
