@@ -16,13 +16,13 @@ from cluster_metrics.capacity._report.plan import plan as plan_of
 from cluster_metrics.core.challenge import challenges
 
 from ..docs.generated import write_pages
-from ..docs.results import keep
+from ..docs.results import keep, keep_changes
 from ..elasticsearch.install import InstallError
 from ..elasticsearch.nodes import Launcher, NodeError
 from ..microbenchmarks import micro as microbenchmarks
 from ..report.noise import LEAST_RACES
 from ..report.race import IncompleteError, ReportError, connect, load, load_all
-from ..report.write import problems_of, worked_out, write_comparison, write_noise, write_report
+from ..report.write import problems_of, worked_out, write_changes, write_comparison, write_noise, write_report
 from ..sketch_server import launch as sketch_server
 from . import clusters, rally
 from .clusters import STORE, TARGET, running
@@ -206,14 +206,27 @@ def explain() -> int:
     return with_store(lambda ini: microbenchmarks.explain_race(load(connect(ini), race_id)))
 
 
+def changes() -> int:
+    """Ranks the changes of the races in the metrics store."""
+    race_id, test_mode, verbose = variable("RACE", "last"), switched_on("TEST_MODE"), switched_on("VERBOSE")
+    return with_store(lambda ini: write_changes(ini, race_id, REPORTS, test_mode, verbose))
+
+
 def results() -> int:
-    """Races CHALLENGE, or takes the report of RACE, and keeps it in docs/results with what other pages quote of it."""
+    """Races CHALLENGE, or takes the report of RACE, and keeps it in docs/results, beside it the changes of all races in
+    the store, ranked, and what other pages quote of both."""
     race_id = variable("RACE")
     if not race_id:
         race_id = variable("RACE_ID", str(uuid.uuid4()))
         if code := races_of([race_id]):
             return code
-    for path in (*keep(REPORTS, race_id), *write_pages()):
+    kept = keep(REPORTS, race_id)
+    try:
+        with_store(lambda ini: write_changes(ini, "last", REPORTS))
+        kept += keep_changes(REPORTS)
+    except ReportError as e:
+        print(f"the ranking of changes is left as it is: {e}", file=sys.stderr, flush=True)
+    for path in (*kept, *write_pages()):
         print(f"written to {path}", flush=True)
     return Exit.DONE
 
@@ -261,7 +274,7 @@ def _end(number: int, _: object) -> None:
     raise SystemExit(128 + number)
 
 
-TARGETS = (race, report, results, races, compare, plan, noise, micro, explain, offline, up, down)
+TARGETS = (race, report, results, races, compare, changes, plan, noise, micro, explain, offline, up, down)
 
 
 def main() -> int:

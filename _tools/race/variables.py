@@ -120,7 +120,12 @@ VARIABLES = {
         Variable(
             "PARAMS", "", "track parameters, as for `--track-params`: `k:v,k:v`, or a JSON file, which takes lists"
         ),
-        Variable("TEST_MODE", "0", "1: a thousand rows per epoch, two passes, two rounds", *SWITCH),
+        Variable(
+            "TEST_MODE",
+            "0",
+            "1: a thousand rows per epoch, two passes, two rounds; of `changes`: rank such races, and those alone",
+            *SWITCH,
+        ),
         Variable(
             "ES_VERSION",
             "8.17.2, or what the challenge needs",
@@ -200,14 +205,17 @@ VARIABLES = {
             "a list of " + ", ".join(CONDITIONS),
         ),
         Variable(
-            "VERBOSE", "0", "1: `race`, `report` and `compare` print the whole report, not its answer alone", *SWITCH
+            "VERBOSE",
+            "0",
+            "1: `race`, `report`, `compare` and `changes` print all of it, not its answer alone",
+            *SWITCH,
         ),
         Variable("RACE_ID", "random", "id of the race; of `noise` the beginning of its ids", RACE_ID, ID_WORDS),
         Variable("RALLY_ARGS", "", "further arguments for `esrally`, separated by blanks"),
         Variable(
             "RACE",
             "last",
-            "of `report` and `explain`: the race, by id, or by tag as `key:value`",
+            "of `report`, `explain`: the race, by id, or by tag as `key:value`; of `changes`: whose machine and version decide",
             rf"{RACE_ID}|{TAG}",
             NAME_WORDS,
         ),
@@ -267,6 +275,7 @@ TARGETS = {
     "report": "writes the report of a race again and prints its answer, starting the store if it is down",
     "races": "lists the races in the store, those with TAGS only if set; RALLY_ARGS=--limit=100 for more than ten",
     "compare": "holds any number of races of one challenge side by side, with a verdict per configuration",
+    "changes": "ranks what the changes of all challenges gain, over the newest races of one machine and version",
     "plan": "says how many nodes and shards a load takes, by races of the capacity challenges",
     "micro": "measures bare loops of server and client by JMH and pyperf, in about 35 minutes; "
     "docs/micro-benchmarks.md",

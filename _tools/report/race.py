@@ -220,8 +220,12 @@ def _query(race: str) -> dict[str, Any]:
     return {"term": {f"user-tags.{key}": value} if colon else {"race-id": race}}
 
 
-def _find(store: elasticsearch.Elasticsearch, race: str, most: int) -> list[dict[str, Any]]:
-    """The documents of races, the newest first."""
+def find(store: elasticsearch.Elasticsearch, race: str = "last", most: int = MOST_RACES) -> list[dict[str, Any]]:
+    """The documents of races, the newest first.
+
+    :param race: an id, a tag ``key:value``, or ``last`` for all.
+    :raises ReportError: when there is none.
+    """
     sort = [{"race-timestamp": {"order": "desc", "unmapped_type": "date"}}]
     with _asking():
         store.indices.refresh(index="rally-*", allow_no_indices=True)
@@ -267,7 +271,7 @@ def load(store: elasticsearch.Elasticsearch, race: str) -> Race:
     :param race: its id, ``last``, or a tag ``key:value`` for the newest race that carries it.
     :raises ReportError: when it is not there, or has no samples of this track.
     """
-    return _read(store, _find(store, race, 1)[0])
+    return read(store, find(store, race, 1)[0])
 
 
 def load_all(store: elasticsearch.Elasticsearch, name: str, challenge: str = "") -> list[Race]:
@@ -279,28 +283,50 @@ def load_all(store: elasticsearch.Elasticsearch, name: str, challenge: str = "")
     """
     if ":" not in name:
         return [load(store, name)]
-    found = [d for d in _find(store, name, MOST_RACES) if d.get("results") and challenge in ("", d["challenge"])]
+    found = [d for d in find(store, name, MOST_RACES) if d.get("results") and challenge in ("", d["challenge"])]
     if not found:
         raise ReportError(f"no race [{name}]{f' of challenge [{challenge}]' if challenge else ''} was finished")
     if len(challenges := sorted({d["challenge"] for d in found})) > 1:
         raise ReportError(f"races [{name}] are of challenges {', '.join(challenges)}; say which by CHALLENGE")
-    return [_read(store, document) for document in reversed(found)]
+    return [read(store, document) for document in reversed(found)]
 
 
-def _read(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
+def read(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
     """Reads the samples of a race, and none of an earlier one that was given the same id."""
-    own = [{"term": {key: document[key]}} for key in ("race-id", "race-timestamp")]
     kinds = list(Race(document, [], {}).record.samples)
-
-    def found(name: str, *filters: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
-        query = {"query": {"bool": {"filter": [*own, {"term": {"name": name}}, *filters]}}}
-        return [hit["_source"] for hit in helpers.scan(store, index="rally-metrics-*", query=query, **options)]
-
     with _asking():
-        samples = found("service_time", {"term": {"sample-type": "normal"}}, {"terms": {"operation-type": kinds}})
-        failures = found("service_time", {"term": {"meta.success": False}})
-        requests = found("processing_time", _source=["task", "sample-type", "@timestamp", "value"])
+        samples = _scan(store, document, "service_time", _NORMAL, {"terms": {"operation-type": kinds}})
+        failures = _scan(store, document, "service_time", {"term": {"meta.success": False}})
+        fields = ["task", "sample-type", "@timestamp", "value"]
+        requests = _scan(store, document, "processing_time", _source=fields)
     return race_of(document, samples, failures, requests)
+
+
+def circumstances(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
+    """What a race was run with and on, without its samples."""
+    with _asking():
+        hits = _scan(store, document, "service_time", _NORMAL, {"terms": {"operation-type": list(CHECKS)}})
+    faults: list[str] = []
+    check = _check_in(Sound().ordered(hits, SAMPLE))
+    return Race(document, [], {}, **read_check(check, faults), faults=faults)
+
+
+_NORMAL = {"term": {"sample-type": "normal"}}
+
+
+def _scan(
+    store: elasticsearch.Elasticsearch, document: dict[str, Any], name: str, *filters: dict[str, Any], **options: Any
+) -> list[dict[str, Any]]:
+    """The documents of a metric of a race."""
+    own = [{"term": {key: document[key]}} for key in ("race-id", "race-timestamp")]
+    query = {"query": {"bool": {"filter": [*own, {"term": {"name": name}}, *filters]}}}
+    return [hit["_source"] for hit in helpers.scan(store, index="rally-metrics-*", query=query, **options)]
+
+
+def _check_in(read: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+    """Metadata of the first check that succeeded."""
+    checks = (hit["meta"] for hit in read if hit["operation-type"] in CHECKS)
+    return next((meta for meta in checks if meta.get("success") is True), None)
 
 
 def race_of(
@@ -318,8 +344,7 @@ def race_of(
     """
     record, sound, faults = Race(document, [], {}).record, Sound(), list[str]()
     read = sound.ordered(hits, SAMPLE)
-    checks = [hit["meta"] for hit in read if hit["operation-type"] in CHECKS and hit["meta"].get("success") is True]
-    check = next(iter(checks), None)
+    check = _check_in(read)
     _check_schema(document, check or {})
     known = read_check(check, faults)
     counted = sound.samples(record, (hit for hit in read if hit["operation-type"] not in CHECKS))

@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from cluster_metrics.core.challenge import challenges
 from cluster_metrics.core.experiment import check, corpora_of
 
 from ..race.rally import resolved
-from ..race.variables import shown, variable
-from . import compare, gate, glossary, limits, noise, page, references, schedule
+from ..race.variables import Exit, shown, variable
+from . import compare, gate, glossary, limits, noise, page, ranking, references, schedule
 from .answer import Answer, answer_of
 from .explained import report_of
 from .race import IncompleteError, Race, ReportError, connect, load, load_all, machine_of
@@ -26,6 +27,8 @@ from .text import count, setting, started
 
 LONGEST = 200
 """Characters of a folder's name."""
+CHANGES = "changes"
+"""Folder of the ranking, which each one takes the place of."""
 PUBLIC = (
     "race-id",
     "race-timestamp",
@@ -151,6 +154,22 @@ def write_comparison(
     return write_pages(out, pages, answer, outcome, verbose)
 
 
+def write_changes(ini: Path, race_id: str, folder: Path, test_mode: bool = False, verbose: bool = False) -> None:
+    """Ranks the changes of all challenges, writes the ranking below ``folder`` and prints its answer.
+
+    :param race_id: of the race whose machine and version decide; see :func:`.ranking.ranking`.
+    :param test_mode: rank races in test mode instead.
+    :param verbose: print all of it above the answer.
+    :raises ReportError: when there is no race to rank.
+    """
+    found = ranking.ranking(connect(ini), race_id, test_mode, datetime.now(timezone.utc))
+    answer = ranking.answer_of(found)
+    sections = with_answer(answer, ranking.sections(found))
+    record = ranking.record(found) | {"answer": answer.record(), "sections": [s.record() for s in sections]}
+    title = "Which change buys how much"
+    write_pages(folder / CHANGES, Pages(title, sections, answer.head, record, []), answer, None, verbose)
+
+
 def with_answer(answer: Answer, sections: Sequence[Section]) -> list[Section]:
     """The sections behind one for the answer, which has the first of their figures beside it."""
     figure = next((figure for section in sections for figure in section.figures), None)
@@ -176,24 +195,24 @@ class Pages:
     sheets: Sequence[Table]
     more: Sequence[tuple[str, str]] = ()
 
-    @property
-    def files(self) -> list[str]:
-        """What stands beside the page."""
-        picture = ["answer.svg"] if self.sections[0].figures else []
-        names = [*picture, *(table.key for table in self.sheets), *(name for name, _ in self.more)]
-        return ["report.md", "report.json", "verdict.json", *names]
 
+def write_pages(out: Path, pages: Pages, answer: Answer, outcome: gate.Outcome | None, verbose: bool) -> int:
+    """Writes a report into a folder in all its forms, prints its answer, and returns the exit code.
 
-def write_pages(out: Path, pages: Pages, answer: Answer, outcome: gate.Outcome, verbose: bool) -> int:
-    """Writes a report into a folder in all its forms, prints its answer, and returns the exit code."""
+    :param outcome: as ``verdict.json`` has it; None where there is nothing to fail on.
+    """
     out.mkdir(parents=True, exist_ok=True)
+    picture = ["answer.svg"] if pages.sections[0].figures else []
+    beside = ["report.md", "report.json", *(["verdict.json"] if outcome else []), *picture]
+    beside += [*(table.key for table in pages.sheets), *(name for name, _ in pages.more)]
     problems = [f"**{problem}**" for problem in answer.problems]
     text = page_of(pages.title, pages.sections, problems)
     (out / "report.md").write_text(text)
-    (out / "report.html").write_text(page.html(pages.title, problems, pages.sections, pages.source, pages.files))
+    (out / "report.html").write_text(page.html(pages.title, problems, pages.sections, pages.source, beside))
     with open(out / "report.json", "w") as f:
         json.dump(pages.record, f, indent=1)  # as a stream: of a million samples the text takes a gigabyte
-    (out / "verdict.json").write_text(json.dumps(outcome.record(), indent=1) + "\n")
+    if outcome:
+        (out / "verdict.json").write_text(json.dumps(outcome.record(), indent=1) + "\n")
     for table in pages.sheets:
         table.write_csv(out)
     for figure in pages.sections[0].figures:
@@ -205,9 +224,9 @@ def write_pages(out: Path, pages: Pages, answer: Answer, outcome: gate.Outcome, 
     path = (out / "report.html").resolve()
     path = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
     print(f"\n{answer.terminal(path, sys.stdout.isatty() and 'NO_COLOR' not in os.environ)}", flush=True)
-    for failure in outcome.failed:
+    for failure in outcome.failed if outcome else ():
         print(f"[ERROR] FAIL_ON={failure.condition}: {failure.reason}", file=sys.stderr, flush=True)
-    return outcome.code
+    return outcome.code if outcome else Exit.DONE
 
 
 def write_noise(ini: Path, names: list[str], noise_file: Path, challenge: str = "") -> None:

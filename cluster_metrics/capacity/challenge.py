@@ -3,8 +3,9 @@
 from functools import partial
 
 from ..core.challenge import Challenge, Compared, Key, Needs, Operation, Sample
+from ..core.change import Change
 from ..core.index import CHECK_TARGET
-from ..core.limits import said
+from ..core.limits import counted, said
 from ..core.parameters import FOREIGN, PASSES, Choice, Flag, Integer, Many
 from . import indices, load
 from .words import Words
@@ -124,6 +125,20 @@ BULK = Integer(
     high=10_000,
 )
 ALL_HITS = Flag("count_all_hits", "Count all hits of a search, not 10,000 at most.")
+
+
+def change_of(shards: int, replicas: int, rate: float, kind: str) -> Change:
+    """What a cell changes of one shard without replicas.
+
+    :param rate: documents indexed per second meanwhile; 0 for none.
+    :param kind: ``capacity-query`` or ``capacity-index``: what it is asked of.
+    """
+    text = f"{counted(shards, 'shard')}, {counted(replicas, 'replica')}"
+    text += f", beside {rate:,.0f} documents/s" if rate else ""
+    price = f"{1 + replicas} times the disk, and each document is indexed {1 + replicas} times" if replicas else "none"
+    return Change(text, ("shape of the cluster",), "query" if kind == QUERY else "ingest", price)
+
+
 COMPARED = Compared(
     PREPARE,
     ("ms",),

@@ -24,6 +24,12 @@ CORPORA = ("metrics", "weblogs")
 """What is ingested: rows of the corpus, documents of the web log."""
 BASE = "json"
 """The format that all others are held against."""
+PRICES = {
+    "format": "a client that writes the format; what that costs it stands under 'What encoding costs' of its report",
+    "bulk size": "requests of another size on both sides; a refused one holds as many documents",
+    "clients": "documents arrive in no order",
+}
+"""What one pays for a change to a cell."""
 LOG_PART = 2
 """A cell ingests one document of the web log where it would ingest so many rows: one costs about twice as much."""
 ENCODED = 2000

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..core.change import Change
 from ..wire.bulk import FILTER
 
 DESIGNS = ("cumulative", "one-at-a-time")
@@ -56,6 +57,10 @@ class Step:
     reference: str = ""
     reference_s: tuple[float, float] | None = None
 
+    @property
+    def as_change(self) -> Change:
+        return Change(self.text, ("settings" if "settings" in self.change else "client",), "ingest", self.price)
+
 
 STEPS = (
     Step("keep-alive", "connections kept open", {"keep_alive": True}, "none", "seconds"),
@@ -87,8 +92,8 @@ STEPS = (
         "what encodes is elsewhere: only where rows can be written in the form in which they are sent",
     ),
     Step("clients-2", "2 clients", {"clients": 2}, "rows arrive in no order", "parallel indexing threads"),
-    Step("clients-4", "4 clients", {"clients": 4}, "as with 2; more requests are open at a time"),
-    Step("clients-8", "8 clients", {"clients": 8}, "as with 4"),
+    Step("clients-4", "4 clients", {"clients": 4}, "rows arrive in no order; more requests are open at a time"),
+    Step("clients-8", "8 clients", {"clients": 8}, "rows arrive in no order; more requests are open at a time"),
     Step(
         "refresh-off",
         "no refresh while it ingests",

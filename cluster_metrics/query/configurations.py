@@ -3,8 +3,11 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..core.change import KINDS, Change
 from ..wire.questions import HDR, PRODUCTION, TRANSPORTS, VISIT, Configuration
 from .cache import SETTING
+
+_NO_NEGATIVE = "no negative values"
 
 
 def _reference(took: float, serial: float, msearch: float) -> dict[str, float]:
@@ -20,7 +23,9 @@ VARIANTS = {
         Configuration("C_td", "3 percentiles, t-digest", {}, (), reference=_reference(1070, 1193, 138)),
         Configuration("C_hdr", "3 percentiles, HDR", HDR, (), reference=_reference(597, 730, 86)),
         replace(PRODUCTION, reference=_reference(1199, 1323, 150)),
-        Configuration("D_hdr", "3 sums, 3 percentiles HDR", HDR, reference=_reference(712, 845, 101)),
+        Configuration(
+            "D_hdr", "3 sums, 3 percentiles HDR", HDR, price=_NO_NEGATIVE, reference=_reference(712, 845, 101)
+        ),
     )
 }
 """What the production query consists of: which aggregations stand on top of its filter on node and epoch."""
@@ -58,11 +63,13 @@ class Layout:
     :param settings: of the index.
     :param merged: whether it is force-merged like the production index.
     :param primed: whether each filter is asked before a coverage counts, as often as it takes to be cached.
+    :param kind: what a user changes who has it, see :data:`..core.change.KINDS`.
     """
 
     settings: dict[str, Any] = field(default_factory=dict)
     merged: bool = True
     primed: bool = False
+    kind: str = "index"
 
 
 LAYOUTS = {
@@ -71,12 +78,11 @@ LAYOUTS = {
     "shards-4": Layout({"index.number_of_shards": 4}),
     "sorted": Layout({"index.sort.field": ["epoch", "node"]}),
     "rollup": Layout(),
-    "cached": Layout({SETTING: True}, primed=True),
+    "cached": Layout({SETTING: True}, primed=True, kind="settings"),
 }
 BASE = "production"
 CACHED = {BASE: "cached", "msearch": "msearch+cached"}
 """Configurations that are asked with the query cache off, and the same with it on and filled."""
-_NO_NEGATIVE = "no negative values"
 _REINDEX = "another index layout"
 _SAMPLED = "sampled answers"
 _SLOWER = "slower indexing"
@@ -174,3 +180,19 @@ def _profiled() -> dict[str, Configuration]:
 
 PROFILED = _profiled()
 """What cpu-profile asks."""
+
+
+def change_of(configuration: Configuration, text: str = "") -> Change:
+    """What a configuration changes of the production query.
+
+    :param text: in words, where not those of the configuration.
+    """
+    of = configuration
+    changed = {
+        "client": of.form in ("msearch", "concurrent"),
+        "query": of.form in ("terms", "filters", "esql", "rollup")
+        or (of.percentiles, of.probability) != (PRODUCTION.percentiles, PRODUCTION.probability),
+        "format": bool(of.smile),
+        LAYOUTS[of.layout].kind if of.layout else "": True,
+    }
+    return Change(text or of.text, tuple(kind for kind in KINDS if changed.get(kind)), "query", of.price)

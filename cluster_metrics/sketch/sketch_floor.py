@@ -38,6 +38,8 @@ class Ingest:
     :param batch: rows of a request; 0 for the parameter ``bulk_size``.
     :param encoded: whether the bodies are encoded before the clock runs.
     :param settings: of the index.
+    :param kinds: of what a user changes who hands in rows so, see :data:`..core.change.KINDS`.
+    :param price: what one pays for it.
     """
 
     text: str
@@ -47,12 +49,16 @@ class Ingest:
     batch: int = 0
     encoded: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
+    kinds: tuple[str, ...] = ("client",)
+    price: str = "none"
 
 
 BEST = "elasticsearch-best"
 INGESTS = {
     "elasticsearch-full": Ingest("bulk, whole response", elasticsearch=True, items=True),
-    "elasticsearch-filtered": Ingest("bulk, filtered response", elasticsearch=True),
+    "elasticsearch-filtered": Ingest(
+        "bulk, filtered response", elasticsearch=True, price="the ids that documents got are not told"
+    ),
     "sketch-rows-items": Ingest("bulk body, an entry per row back", items=True),
     "sketch-rows": Ingest("bulk body, a count back"),
     "sketch-columns-items": Ingest("columnar body, an entry per row back", columnar=True, items=True),
@@ -63,6 +69,8 @@ INGESTS = {
         batch=10_000,
         encoded=True,
         settings={"index.refresh_interval": "-1"},
+        kinds=("client", "settings"),
+        price="rows are found only after a refresh at the end; rows must be there as bodies; ids are not told",
     ),
     "sketch-best": Ingest("columnar, encoded before, 10,000 rows", columnar=True, batch=10_000, encoded=True),
 }

@@ -30,8 +30,10 @@ def made(race_id, factor=1.0, seed=0, spread=0.03, rounds=20, costs=COSTS, **cha
             variant, _, transport = cell.rpartition("-")
             meta = {"round": r, "wall_ms": wall, "took_ms": wall / 2, "segments": 1, "searches": 30}
             meta |= {"variant": variant, "transport": transport, "parallelism": 1.0, "max_percentile_error": 0.05}
+            meta |= {"epoch": 1, "docs_matched": 1000, "client_ms": wall / 10}
+            meta |= {"request_bytes": 9000, "response_bytes": 20_000}
             samples.append(Sample("coverage", r, cell, wall, meta))
-        samples.append(Sample("query-plan", r, "plan", 1.0, {"round": r, "target_cpu_ms": 1.0}))
+        samples.append(Sample("query-plan", r, "plan", 1.0, {"round": r, "segments": 1, "target_cpu_ms": 1.0}))
     document = {"race-id": race_id, "challenge": "query-decomp", "track": "cluster-metrics", "results": {"any": 1}}
     document |= {"rally-version": "2.13.0", "race-timestamp": f"20260101T00{seed:02d}00Z"}
     return Race(

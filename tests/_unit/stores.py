@@ -9,6 +9,7 @@ from _tools.race.variables import Exit
 from _tools.report import write
 from _tools.report.race import ReportError
 from cluster_metrics.core.challenge import SCHEMA
+from cluster_metrics.core.index import CHECKS
 
 RECORDED = Path(__file__).with_name("recorded")
 
@@ -23,8 +24,9 @@ def recorded(challenge):
 def documents_of(race):
     """The document and the samples that a race which was made up would have left."""
     check = {"success": True, "schema": SCHEMA, "local": race.local}
-    check |= {"parameters": json.dumps(race.parameters), "target": json.dumps(race.target)}
-    samples = [("check-target", 0, "check-target", 1.0, check)]
+    check |= {key: json.dumps(getattr(race, key)) for key in ("parameters", "target", "machine")}
+    kind = next(kind for kind in CHECKS if kind in race.record.samples)
+    samples = [(kind, 0, kind, 1.0, check)]
     samples += [(s.kind, s.at, s.cell, s.value, s.meta | {"success": True}) for s in race.samples]
     keys = ("operation-type", "@timestamp", "operation", "value", "meta")
     common = {"name": "service_time", "sample-type": "normal"}

@@ -6,10 +6,10 @@ from _tools.report.race import Race
 from _tools.report.section import Section
 from cluster_metrics.capacity.challenge import INDEX
 
-from .cells import compared_in
+from .cells import changes, compared_in
 from .parts import SUMMARY, answer_of_grid, framed, held_against, reference, sheets, warnings
 
-__all__ = ["SUMMARY", "answer", "compared_in", "reference", "sections", "sheets", "warnings"]
+__all__ = ["SUMMARY", "answer", "changes", "compared_in", "reference", "sections", "sheets", "warnings"]
 
 MEANING = "*nodes* lets primary shards cost and replicas nothing; *copies* lets a replica cost as much as its primary"
 answer = partial(answer_of_grid, kind=INDEX)

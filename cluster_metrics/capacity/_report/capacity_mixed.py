@@ -10,10 +10,10 @@ from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number
 from cluster_metrics.capacity.challenge import INDEX, QUERY
 
-from .cells import Cell, bottleneck, cells_of, compared, compared_in
+from .cells import Cell, bottleneck, cells_of, changes, compared, compared_in
 from .parts import SUMMARY, UNITS, framed, over, sheets, warnings
 
-__all__ = ["SUMMARY", "answer", "compared_in", "sections", "sheets", "warnings"]
+__all__ = ["SUMMARY", "answer", "changes", "compared_in", "sections", "sheets", "warnings"]
 
 REACHED = 0.95
 """Part of a rate at which documents are indexed that counts as reached."""

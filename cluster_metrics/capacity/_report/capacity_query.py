@@ -11,10 +11,10 @@ from _tools.report.text import number
 from cluster_metrics.capacity.challenge import QUERY
 
 from . import model
-from .cells import Cell, compared_in
+from .cells import Cell, changes, compared_in
 from .parts import SUMMARY, answer_of_grid, framed, held_against, reference, sheets, warnings
 
-__all__ = ["SUMMARY", "answer", "compared_in", "reference", "sections", "sheets", "warnings"]
+__all__ = ["SUMMARY", "answer", "changes", "compared_in", "reference", "sections", "sheets", "warnings"]
 
 REFERENCE = {"1s-0r": 80.0, "2s-0r": 150.0, "1s-1r": 150.0} | dict.fromkeys(
     ("3s-0r", "3s-1r", "1s-2r", "2s-2r", "3s-2r"), 250.0

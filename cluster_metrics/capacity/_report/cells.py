@@ -7,10 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
+from _tools.report.gains import Gain
 from _tools.report.race import Race, Sample
 from _tools.report.stats import Estimate, Samples, paired_ratio
 from _tools.report.text import number
-from cluster_metrics.capacity.challenge import INDEX, MONITOR, PREPARE, QUERY
+from cluster_metrics.capacity.challenge import INDEX, MONITOR, PREPARE, QUERY, change_of
 
 from .model import Measured, Table
 
@@ -155,6 +156,34 @@ def compared(own: Cell, base: Cell) -> Estimate:
     common = sorted(set(own.passes) & set(base.passes))
     slow, fast = (np.array([cell.passes[p].rate for p in common]) for cell in (base, own))
     return paired_ratio(slow, fast) if common else Estimate(0, np.nan, np.nan, np.nan, np.nan)
+
+
+def first_of(cells: Mapping[str, Cell], cell: Cell) -> Cell | None:
+    """The cell of one shard without replicas."""
+    return next((c for c in cells.values() if (c.shards, c.replicas, c.rate) == (1, 0, cell.rate)), None)
+
+
+def changes(race: Race) -> Iterator[Gain]:
+    """What other numbers of shards and replicas gain and cost against one shard without replicas, at the same rate of
+    documents; the target's CPU is that per search or document."""
+    for kind in kinds_of(race)[:1]:
+        cells = cells_of(race, kind)
+        for cell in cells.values():
+            first = first_of(cells, cell)
+            if first and cell is not first and set(first.passes) & set(cell.passes):
+                change = change_of(cell.shards, cell.replicas, cell.rate, kind)
+                yield Gain(change, first.name, compared(cell, first), _cpu(cell, first))
+
+
+def _cpu(cell: Cell, first: Cell) -> dict[str, Estimate | float]:
+    """The CPU time of all nodes per search or document over that of another cell, in the passes that both know it."""
+    known = [
+        [sum(of.passes[p].cores().values()) / of.passes[p].rate for of in (first, cell)]
+        for p in sorted(set(first.passes) & set(cell.passes))
+        if all(of.passes[p].cores() and of.passes[p].rate for of in (first, cell))
+    ]
+    base, own = np.array(known).T if known else (np.array([]), np.array([]))
+    return {"target_cpu": paired_ratio(base, own)} if len(own) and np.all(base > 0) else {}
 
 
 def full_nodes(one: Pass, race: Race) -> dict[str, float]:

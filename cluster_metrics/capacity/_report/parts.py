@@ -19,7 +19,7 @@ from cluster_metrics.capacity.challenge import INDEX, PREPARE, QUERY
 from cluster_metrics.capacity.indices import is_even
 
 from . import model
-from .cells import BUSY, Cell, Pass, bottleneck, cells_of, compared, kinds_of, main_cells, passes_of
+from .cells import BUSY, Cell, Pass, bottleneck, cells_of, compared, first_of, kinds_of, main_cells, passes_of
 from .claims import NEAR, claims, holds, seen
 
 UNITS = {INDEX: "documents/s", QUERY: "searches/s"}
@@ -185,11 +185,6 @@ def answer_of_grid(race: Race, kind: str) -> Iterator[Finding]:
     if found := [holds(ratio, claim) for claim, ratio in seen(cells, kind)]:
         told = ", ".join(f"{found.count(word)} {word}" for word in dict.fromkeys(found))
         yield Finding("published", f"of {count(len(found), 'statement')} on shards and replicas: {told}")
-
-
-def first_of(cells: Mapping[str, Cell], cell: Cell) -> Cell | None:
-    """The cell of one shard without replicas."""
-    return next((c for c in cells.values() if (c.shards, c.replicas, c.rate) == (1, 0, cell.rate)), None)
 
 
 def over(own: Cell, base: Cell | None) -> Estimate | str | None:

@@ -11,14 +11,16 @@ from _tools.report.answer import Finding, times_as_fast
 from _tools.report.cells import Cells
 from _tools.report.compare import Comparison
 from _tools.report.costs import BreakEven, Cost
+from _tools.report.gains import Gain
 from _tools.report.race import Race
 from _tools.report.references import STORED_FIELDS
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate, crossing, median, race_level, race_ratio, ratio
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number, percent
+from cluster_metrics.core.change import Change
 from cluster_metrics.esql._report import costs as bare
-from cluster_metrics.esql.esql_stored_fields import AS_IS, PROFILED, QUERY, SETTING
+from cluster_metrics.esql.esql_stored_fields import AS_IS, PRICE, PROFILED, QUERY, SETTING
 
 REFERENCE = {
     1000: (403, 401),
@@ -128,6 +130,19 @@ def _setting(race: Race, cells: Shares, shares: Sequence[int]) -> Iterator[Findi
         share_, worst = max(losses.items(), key=lambda item: item[1].value)
         text = f"takes up to {times_as_fast(worst)} as long, at {percent(share_ / 1000)} of the documents"
         yield Finding(f"its own {cells.proportion():g}", text, {"ratio": worst})
+
+
+def changes(race: Race) -> Iterator[Gain]:
+    """What each value of the setting gains over the target's own, the geometric mean over the shares."""
+    cells = Shares(race)
+    for setting in (s for s in cells.settings if AS_IS in cells.settings and s != AS_IS):
+        shares = cells.shares(AS_IS, setting)
+        names = [(one, share) for one in (AS_IS, setting) for share in shares]
+        if shares and cells.has(*names):
+            walls = np.log(cells.matrix("wall_ms", names))
+            times = median(np.exp((walls[: len(shares)] - walls[len(shares) :]).mean(axis=0)))
+            text = f"{SETTING}: {setting}, mean over {len(shares)} shares of the documents"
+            yield Gain(Change(text, ("settings",), "query", PRICE), f"its own {cells.proportion():g}", times)
 
 
 def sections(race: Race) -> list[Section]:

@@ -1,11 +1,13 @@
 """Explains an ingest-decomp race: where the seconds of an ingest go, and what each change to the client buys."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from _tools.report import answer as answers
 from _tools.report import plots, stability, timelines
 from _tools.report.answer import Finding, times_as_fast
 from _tools.report.cells import Cells
+from _tools.report.gains import Gain, over_base
 from _tools.report.race import Race
 from _tools.report.references import PROFILING, beside
 from _tools.report.section import Figure, Section
@@ -13,6 +15,7 @@ from _tools.report.stats import Estimate, Verdict, optimism
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number, percent
 from _tools.report.verdicts import Judged, gate_of, judge
+from cluster_metrics.core.change import KINDS, Change
 from cluster_metrics.ingest._report import costs as bare
 from cluster_metrics.ingest.cell import SAMPLE
 from cluster_metrics.ingest.steps import NAIVE, NATIVE, SLICES, STEPS, Step
@@ -99,6 +102,27 @@ def answer(race: Race) -> Iterator[Finding]:
     text = f"{percent(part.value)} {interval(part, percent)} of the wall time of {top}, the fastest"
     yield Finding("client's CPU", text, {"share": part})
     yield Finding("documents", f"{sum(s.meta['rows'] for s in race.of(SAMPLE)):,} sent, each checked as acknowledged")
+
+
+def changes(race: Race) -> Iterator[Gain]:
+    """What each step gains and costs; where each comes on top of those before, all of them together as well."""
+    cells = Clients(race)
+    steps = taken(race, cells)
+
+    def gain(change: Change, base: str, name: str) -> Gain:
+        paid = over_base(cells, base, name, target_cpu="target_cpu_ms", client_cpu="client_cpu_ms", bytes=_bytes)
+        return Gain(change, base, cells.times_as_fast(base, name), paid)
+
+    yield from (gain(step.as_change, base, step.name) for step, base in steps)
+    if len(steps) > 1 and steps[-1][1] != NAIVE:
+        every = [step.as_change for step, _ in steps]
+        kinds = tuple(kind for kind in KINDS if any(kind in change.kinds for change in every))
+        change = Change(f"all steps up to {steps[-1][0].name}", kinds, "ingest", "those of all its steps")
+        yield gain(change, NAIVE, steps[-1][0].name)
+
+
+def _bytes(meta: Mapping[str, Any]) -> float:
+    return meta["bytes_out"] + meta["bytes_in"]
 
 
 def sections(race: Race) -> list[Section]:

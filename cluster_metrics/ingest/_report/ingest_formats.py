@@ -8,6 +8,7 @@ import numpy as np
 from _tools.report import cells as rounds
 from _tools.report import plots, stability
 from _tools.report.answer import Finding, times_as_fast
+from _tools.report.gains import Gain, inverse, over_base
 from _tools.report.race import Race
 from _tools.report.references import SMILE as SMILE_BLOG
 from _tools.report.section import Figure, Section
@@ -15,13 +16,17 @@ from _tools.report.stats import ENOUGH, THRESHOLD, Estimate, Samples, Verdict, m
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import percent, with_interval
 from _tools.report.verdicts import benjamini_hochberg, gate_of, judge
+from cluster_metrics.core.change import Change
 from cluster_metrics.ingest.cell import SAMPLE
-from cluster_metrics.ingest.ingest_formats import BASE, ENCODING
+from cluster_metrics.ingest.ingest_formats import BASE, ENCODING, PRICES
 
 BLOG_GAIN = 1.05
 """SMILE: 'the 5+% of throughput improvement at all bulk sizes'."""
 BLOG_NETWORK = (0.10, 0.20)
 """SMILE: what less goes over the network, typically."""
+COSTS = {"target_cpu": "target_cpu_ms", "client_cpu": "client_cpu_ms", "bytes": "bytes_out"}
+USUAL_SIZE = 1000
+"""Documents a request that other sizes are held against."""
 BLOG_GC = 0.5
 """SMILE guesses that 'the bulk' of what is saved is garbage collection."""
 
@@ -127,8 +132,37 @@ def reference(race: Race) -> list[str | Table]:
 
 def _gain_over_sizes(cells: Cells, series: Series) -> Estimate:
     """Throughput over that of JSON, over all bulk sizes."""
-    wall = overall(cells, series, "wall_ms")
-    return replace(wall, value=1 / wall.value, low=1 / wall.high, high=1 / wall.low)
+    return inverse(overall(cells, series, "wall_ms"))
+
+
+def changes(race: Race) -> Iterator[Gain]:
+    """What each format gains and costs against JSON over all bulk sizes; and each bulk size and number of clients by
+    itself, against the smallest load in JSON that the race has at 1,000 documents a request, or near to it."""
+    cells = Cells(race)
+    for series in cells.compared:
+        change = Change(f"{series.encoding} in place of JSON ({series.load})", ("format",), "ingest", PRICES["format"])
+        paid = {cost: overall(cells, series, key) for cost, key in COSTS.items()}
+        yield Gain(change, f"{series.corpus}-{BASE}", _gain_over_sizes(cells, series), paid)
+    for corpus in dict.fromkeys(s.corpus for s in cells.series):
+        found = [s for s in cells.series if (s.corpus, s.encoding) == (corpus, BASE)]
+        if not found:
+            continue
+        first = min(found, key=lambda s: s.clients)
+        base = first, min(cells.sizes(first), key=lambda size: abs(size - USUAL_SIZE))
+        for size in cells.sizes(first):
+            text = f"{size:,} documents a request ({first.load})"
+            yield from _single(cells, base, (first, size), text, "bulk size")
+        for series in found:
+            yield from _single(cells, base, (series, base[1]), f"{series.load}, at {base[1]:,} a request", "clients")
+
+
+def _single(cells: Cells, base: tuple[Series, int], name: tuple[Series, int], text: str, what: str) -> Iterator[Gain]:
+    """What one cell gains and costs over another; nothing over itself, or without a round that both have."""
+    if name != base and cells.has(base, name):
+        paid = over_base(cells, base, name, **{cost: _per_million(key) for cost, key in COSTS.items()})
+        against = f"{base[0].load}, {base[1]:,} a request"
+        times = cells.ratio(_per_million("wall_ms"), name, base)
+        yield Gain(Change(text, ("client",), "ingest", PRICES[what]), against, times, paid)
 
 
 def sections(race: Race) -> list[Section]:

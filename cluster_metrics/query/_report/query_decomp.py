@@ -1,7 +1,7 @@
 """Explains a query-decomp race: where the time of the production query goes, and what each change buys."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from _tools.report import answer as answers
 from _tools.report import plots, stability, timelines
 from _tools.report.answer import Finding, RaceWarning, times_as_fast
 from _tools.report.cells import Cells, cells_of
+from _tools.report.gains import Gain, over_base
 from _tools.report.race import Race, Sample
 from _tools.report.references import PROFILING, beside
 from _tools.report.section import Figure, Section
@@ -21,7 +22,7 @@ from cluster_metrics.query._report import attribution, server
 from cluster_metrics.query._report import costs as bare
 from cluster_metrics.query._report.agreement import EQUIVALENT, MOST_PASSES, agreement, passes_of, summary
 from cluster_metrics.query._report.attribution import share_of
-from cluster_metrics.query.configurations import VARIANTS
+from cluster_metrics.query.configurations import VARIANTS, change_of
 from cluster_metrics.query.query_decomp import PART
 from cluster_metrics.wire import coverage
 from cluster_metrics.wire.questions import PRODUCTION, TRANSPORTS
@@ -80,12 +81,14 @@ COMPONENTS = (
 """What the production query consists of; the last is what the others leave."""
 WHOLE_PART = Component("whole: production", PRODUCTION.name, (PRODUCTION.name,), lambda d: d)
 INSTEAD = Component("instead: 3 percentiles, HDR", "C_hdr − A", ("A", "C_hdr"), lambda a, c: c - a)
-CHANGES = (
-    ("production", PRODUCTION.by("serial").name, 1.0),
-    ("by msearch", PRODUCTION.by("msearch").name, 8.8),
-    ("HDR, serial", VARIANTS["D_hdr"].by("serial").name, 1323 / 845),
-    ("by msearch and HDR", VARIANTS["D_hdr"].by("msearch").name, 13.1),
-)
+CHANGED = {
+    "production": (PRODUCTION.by("serial"), 1.0),
+    "by msearch": (PRODUCTION.by("msearch"), 8.8),
+    "HDR, serial": (VARIANTS["D_hdr"].by("serial"), 1323 / 845),
+    "by msearch and HDR": (VARIANTS["D_hdr"].by("msearch"), 13.1),
+}
+"""Configuration and speed-up in PROFILING, by its text."""
+CHANGES = tuple((text, changed.name, found) for text, (changed, found) in CHANGED.items())
 """Text, cell and speed-up in PROFILING."""
 SUMMARY = "throughput of a configuration counts searches, latency a coverage: all searches of one epoch"
 
@@ -129,7 +132,7 @@ def _recommended(race: Race, cells: Cells, changes: dict[str, str]) -> Finding:
         return answers.undecided(race)
     text, cell = min(shown.items(), key=lambda item: cells.one("wall_ms", item[1]).value)
     wall = cells.one("wall_ms", cell)
-    own, base = (max(s.meta["max_percentile_error"] for s in cells.samples(c).values()) for c in (cell, WHOLE))
+    own, base = (_greatest_error(cells, c) for c in (cell, WHOLE))
     errors = f"p50 and p90 off by at most {error_text(own)} (production {error_text(base)})"
     return Finding("recommended", f"{text}: {number(wall.value)} ms a coverage; {errors}", {"wall_ms": wall})
 
@@ -154,6 +157,26 @@ def sections(race: Race) -> list[Section]:
         *server.sections(race, "query-plan"),
         *stability.sections(race, check=drift_check(race)),
     ]
+
+
+def changes(race: Race) -> Iterator[Gain]:
+    """What each change to the production query gains and costs."""
+    cells, cpu = cells_of(race, coverage.TYPE), _cpu_ms(race)
+    for text, cell, _ in CHANGES[1:]:
+        if cells.has(WHOLE, cell):
+            found = over_base(cells, WHOLE, cell, client_cpu="client_ms", bytes=_bytes)
+            if WHOLE in cpu and cell in cpu:
+                found["target_cpu"] = ratio(np.array(cpu[WHOLE]), np.array(cpu[cell]))
+            found |= {"error_before": _greatest_error(cells, WHOLE), "error": _greatest_error(cells, cell)}
+            yield Gain(change_of(CHANGED[text][0], text), WHOLE, cells.ratio("wall_ms", cell, WHOLE), found)
+
+
+def _bytes(meta: Mapping[str, Any]) -> float:
+    return meta["request_bytes"] + meta["response_bytes"]
+
+
+def _greatest_error(cells: Cells, cell: str) -> float:
+    return max(s.meta["max_percentile_error"] for s in cells.samples(cell).values())
 
 
 def _with_parts(race: Race) -> Cells:
@@ -360,14 +383,20 @@ def _accuracy(race: Race) -> list[Section]:
     return [Section("Accuracy of the percentiles", [text, Table("accuracy", columns, rows)])] if rows else []
 
 
-def _cpu(race: Race) -> list[Section]:
+def _cpu_ms(race: Race) -> dict[str, list[float]]:
+    """CPU time of the target per coverage, by headline cell, one for each of its passes."""
     found: dict[str, list[float]] = {}
     for sample in race.of(HEADLINE):
         if "target_cpu_ms" in sample.meta:
             key = (sample.cell, sample.meta["pass"])
             in_pass = [s for s in race.of(HEADLINE) if (s.cell, s.meta["pass"]) == key]
             found.setdefault(sample.cell, []).append(sample.meta["target_cpu_ms"] / len(in_pass))
-    rows = [{"cell": cell, "n": len(v), "cpu_ms": float(np.median(v))} for cell, v in sorted(found.items())]
+    return found
+
+
+def _cpu(race: Race) -> list[Section]:
+    found = sorted(_cpu_ms(race).items())
+    rows = [{"cell": cell, "n": len(v), "cpu_ms": float(np.median(v))} for cell, v in found]
     text = (
         "CPU time of the target's nodes per coverage, over each pass of a headline cell. It includes what the nodes do "
         "besides, up to a second of idling per pass."

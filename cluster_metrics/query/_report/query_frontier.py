@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from _tools.report import answer as answers
 from _tools.report import plots, stability, timelines
 from _tools.report.answer import Finding, times_as_fast
 from _tools.report.cells import cells_of
+from _tools.report.gains import Gain, over_base
 from _tools.report.race import Race, Sample
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate, Verdict, median, optimism, paired_ratio
@@ -17,7 +19,7 @@ from _tools.report.table import Column, Table, Words, times
 from _tools.report.text import ROUNDING, error_text, interval, number, percent
 from _tools.report.verdicts import Gate, gate_of, judge
 from cluster_metrics.query._report import server
-from cluster_metrics.query.configurations import BASE, CACHED, CONFIGURATIONS
+from cluster_metrics.query.configurations import BASE, CACHED, CONFIGURATIONS, change_of
 from cluster_metrics.query.query_frontier import COVERAGE, REPEATED
 from cluster_metrics.wire.questions import Configuration
 
@@ -157,6 +159,21 @@ def answer(race: Race) -> Iterator[Finding]:
         if p.configuration.form == "rollup":
             yield Finding(f"limit: {p.name}", f"{times_as_fast(p.speedup)}, exact, but fixed at ingest")
     yield answers.checked(race, len(race.of(COVERAGE)), "coverage")
+
+
+def changes(race: Race) -> Iterator[Gain]:
+    """What each way to ask gains and costs against production; of the target's CPU time there is one figure each."""
+    cells, found = cells_of(race, COVERAGE), points(race)
+    base = next((p for p in found if p.name == BASE), None)
+    for p in found if base else ():
+        if base and p is not base:
+            paid = over_base(cells, BASE, p.name, client_cpu="client_ms", bytes=_bytes)
+            paid |= {"target_cpu": p.cpu_ms / base.cpu_ms, "error_before": base.error, "error": p.error}
+            yield Gain(change_of(p.configuration), BASE, p.speedup, paid)
+
+
+def _bytes(meta: Mapping[str, Any]) -> float:
+    return meta["request_bytes"] + meta["response_bytes"]
 
 
 def _bound(race: Race) -> float:

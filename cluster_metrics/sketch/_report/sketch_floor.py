@@ -1,6 +1,6 @@
 """Explains a sketch-floor race: how far Elasticsearch is above the floor, and which step makes how much of it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,14 @@ from _tools.report import answer as answers
 from _tools.report import plots, stability
 from _tools.report.answer import Finding, times_as_fast
 from _tools.report.cells import Cells, cells_of
+from _tools.report.gains import Gain, over_base
 from _tools.report.race import Race
 from _tools.report.references import PROFILING, beside
 from _tools.report.section import Block, Figure, Section
 from _tools.report.stats import Samples, median, paired_ratio
 from _tools.report.table import Column, Table, Words, share, times
 from _tools.report.text import interval, number, percent
+from cluster_metrics.core.change import Change
 from cluster_metrics.sketch.sketch_floor import ASKS, BEST, INGESTED, INGESTS
 from cluster_metrics.wire import coverage
 from cluster_metrics.wire.questions import PRODUCTION
@@ -55,6 +57,30 @@ def answer(race: Race) -> Iterator[Finding]:
         text = f"{times_as_fast(speedup)} as fast from the sketch server ({fastest})"
         yield Finding("production query", text, {"speedup": speedup})
         yield answers.checked(race, len(race.of(coverage.TYPE)), "coverage")
+
+
+def changes(race: Race) -> Iterator[Gain]:
+    """What the other ways gain by which Elasticsearch is used here; the sketch server is a bound, no change to it."""
+    ways = Ways(race.of(INGESTED))
+    for name in (FILTERED, BEST):
+        if ways.has(FULL, name):
+            of = INGESTS[name]
+            paid = over_base(ways, FULL, name, client_cpu=_per_row("client_cpu_ms"), bytes=_bytes)
+            times = ways.ratio(_per_row("wall_ms"), name, FULL)
+            yield Gain(Change(of.text, of.kinds, "ingest", of.price), FULL, times, paid)
+    answered, msearch = cells_of(race, coverage.TYPE), PRODUCTION.by("msearch").name
+    if answered.has(BASE, msearch):
+        change = Change(QUESTIONS[msearch], ("client",), "query")
+        paid = over_base(answered, BASE, msearch, client_cpu="client_ms")
+        yield Gain(change, BASE, answered.ratio("wall_ms", msearch, BASE), paid)
+
+
+def _per_row(key: str) -> Callable[[Mapping[str, Any]], float]:
+    return lambda meta: meta[key] / meta["rows"]
+
+
+def _bytes(meta: Mapping[str, Any]) -> float:
+    return (meta["bytes_out"] + meta["bytes_in"]) / meta["rows"]
 
 
 def sections(race: Race) -> list[Section]:

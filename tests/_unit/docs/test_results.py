@@ -84,3 +84,52 @@ def test_a_race_that_says_nothing_is_not_kept(kept, tmp_path, changes, why):
 def test_a_report_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ReportError, match=r"no report of race \[y\]"):
         results.keep(tmp_path, "y")
+
+
+RANKING = {
+    "written": "2026-11-22T09:00:00+00:00",
+    "machine": {"cpu": "a CPU"},
+    "elasticsearch": "8.17.2",
+    "races": [{"challenge": "query-decomp"}, {"challenge": "ingest-decomp"}],
+    "answer": {"test_mode": False, "lines": ["changes · 2 races", "  query, client  msearch"]},
+}
+
+
+@pytest.fixture
+def kept_changes(tmp_path, monkeypatch):
+    """Keeps a ranking with some changes."""
+    monkeypatch.setattr(results, "FOLDER", tmp_path / "results")
+
+    def keep(**changes):
+        (tmp_path / "changes").mkdir(exist_ok=True)
+        (tmp_path / "changes" / "report.json").write_text(json.dumps(RANKING | changes))
+        (tmp_path / "changes" / "report.md").write_text("# Changes\n")
+        return results.keep_changes(tmp_path)
+
+    return keep
+
+
+def test_the_front_page_quotes_the_top_of_a_ranking_once_it_is_kept(kept_changes):
+    assert results.quoted_changes() == ""
+    record, page = kept_changes()
+    assert (record.name, page.name) == ("changes.json", "changes.md")
+    assert results.quoted_changes() == (
+        "\nThe [changes of all challenges, ranked](docs/results/changes.md), as of 2026-11-22:\n\n"
+        "    changes · 2 races\n      query, client  msearch\n"
+    )
+
+
+def test_a_ranking_of_test_mode_is_not_kept(kept_changes, tmp_path):
+    with pytest.raises(ReportError, match="ran in test mode"):
+        kept_changes(answer=RANKING["answer"] | {"test_mode": True})
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_ranking_takes_the_place_of_one_of_another_version_only_with_as_many_races(kept_changes):
+    kept_changes()
+    fewer = {"races": RANKING["races"][:1]}
+    with pytest.raises(ReportError, match="2 races on Elasticsearch 8.17.2, those like the newest are 1 race on"):
+        kept_changes(**fewer, elasticsearch="8.19.4")
+    kept_changes(**fewer)
+    kept_changes(elasticsearch="8.19.4")
+    assert json.loads((results.FOLDER / "changes.json").read_text())["elasticsearch"] == "8.19.4"

@@ -102,7 +102,7 @@ def test_every_way_hands_in_the_same_rows(track, name):
 def test_the_steps_differ_in_one_thing_each():
     def differ(one, other):
         a, b = INGESTS[one], INGESTS[other]
-        return {key for key in vars(a) if key != "text" and vars(a)[key] != vars(b)[key]}
+        return {key for key in vars(a) if key not in ("text", "kinds", "price") and vars(a)[key] != vars(b)[key]}
 
     assert differ(explained.ROWS, explained.FLOOR) == {"columnar"}
     assert differ(explained.FULL, explained.FILTERED) == {"items"}

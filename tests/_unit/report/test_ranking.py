@@ -1,0 +1,192 @@
+"""The ranking of all changes: which races are in it, in which order, and that all its forms say the same."""
+
+import json
+import re
+from datetime import datetime, timezone
+
+import pytest
+from races import MACHINE, TARGET, made
+from stores import Store, documents_of, recorded
+
+from _tools.report import write
+from _tools.report.answer import times_as_fast
+from _tools.report.gains import inverse
+from _tools.report.race import ReportError
+from _tools.report.ranking import COSTS, answer_of, ranking, sections
+from _tools.report.stats import Estimate
+from cluster_metrics.capacity.challenge import INDEX, change_of
+from cluster_metrics.core.change import KINDS, PARTS
+from cluster_metrics.ingest.steps import STEPS
+from cluster_metrics.query import configurations
+from cluster_metrics.sketch.sketch_floor import INGESTS
+
+ENDS = {"report.md": (r"^\| ", r"\|"), "report.html": (r"^<th[^>]*>", "</th>")}
+"""What stands around the first cell of a row."""
+NOW = datetime(2026, 1, 3, tzinfo=timezone.utc)
+COSTS_OF = {"D_td-serial": 300.0, "D_td-msearch": 100.0, "D_hdr-serial": 300.0, "D_hdr-msearch": 50.0}
+RECORDED = ("query-decomp", "query-frontier", "ingest-decomp", "sketch-floor", "query-profile")
+
+
+def race(race_id, day=1, costs=COSTS_OF, **changes):
+    document = {"race-timestamp": f"202601{day:02d}T000000Z"} | changes.pop("document", {})
+    return made(race_id, costs=costs, document=document, **changes)
+
+
+def of(*races, name="last", test_mode=False):
+    return ranking(Store(*map(documents_of, races)), name, test_mode, NOW)
+
+
+def test_changes_are_ranked_by_verdict_and_gain_and_judged_together():
+    found = of(race("a"))
+    said = [(r.gain.change.text, r.judged.verdict.value) for r in found.changes]
+    assert said == [("by msearch and HDR", "improved"), ("by msearch", "improved"), ("HDR, serial", "not shown")]
+    assert [r.gain.times.value for r in found.changes] == pytest.approx([6, 3, 1], rel=0.05)
+    assert all(r.gain.times.low < r.gain.times.value < r.gain.times.high for r in found.changes)
+
+
+def test_a_combination_stands_there_only_where_it_was_raced():
+    costs = {name: ms for name, ms in COSTS_OF.items() if name != "D_hdr-msearch"}
+    found = of(race("a", costs=costs))
+    assert [r.gain.change.combined for r in found.changes] == [False, False]
+    assert [r.gain.change.combined for r in of(race("a")).changes] == [True, False, False]
+
+
+def test_the_newest_race_decides_and_what_differs_is_named():
+    other = [TARGET | {"version": "8.19.4"}]
+    machine = MACHINE | {"cpu": "D"}
+    races = [race("old", 1), race("new", 2), race("otherwise", 3, target=other), race("elsewhere", 4, machine=machine)]
+    assert [r.id for r in of(*races[:2]).races] == ["new"]
+    assert [(r.id, found.left_out) for found in [of(*races)] for r in found.races] == [("elsewhere", [])]
+    found = of(*races, name="old")
+    assert [r.id for r in found.races] == ["new"]
+    assert [(left.race.id, left.why) for left in found.left_out] == [
+        ("elsewhere", "ran on another machine (CPU)"),
+        ("otherwise", "ran on Elasticsearch 8.19.4, not 8.17.2"),
+    ]
+
+
+def test_load_at_the_start_does_not_make_another_machine():
+    found = of(race("a", 1), race("b", 2, machine=MACHINE | {"load": 1.5}), name="a")
+    assert [r.id for r in found.races] == ["b"]
+
+
+@pytest.mark.parametrize(
+    "why, changes",
+    [
+        ("ran in test mode", {"parameters": {"test_mode": True}}),
+        ("was not finished", {"document": {"results": {}}}),
+        ("does not say what it ran on", {"target": []}),
+        ("has none of the configurations that changes are held against", {"costs": {"A-serial": 20.0}}),
+    ],
+)
+def test_a_race_that_cannot_be_ranked_gives_way_to_an_older_one_and_alone_is_refused(why, changes):
+    newer = race("newer", 2, **changes)
+    found = of(race("a"), newer)
+    assert [r.id for r in found.races] == ["a"]
+    assert [(left.race.id, left.why, left.races) for left in found.left_out] == [("newer", why, 1)]
+    with pytest.raises(ReportError, match=rf"no race whose changes could be ranked: race \[newer\] {why}"):
+        of(newer)
+
+
+def test_races_in_test_mode_are_ranked_on_request_alone_and_say_that_they_mean_nothing():
+    test = race("t", 2, parameters={"test_mode": True})
+    found = of(race("a"), test, test_mode=True)
+    assert [r.id for r in found.races] == ["t"]
+    assert dict(answer_of(found).lines())["test mode"].endswith("none of its figures means anything")
+
+
+def test_an_incomplete_race_is_left_out_with_its_first_problem():
+    document, documents = documents_of(race("broken", 2))
+    documents[5]["meta"]["success"] = False
+    store = Store(documents_of(race("a")), (document, documents))
+    [left] = ranking(store, "last", False, NOW).left_out
+    assert left.why.startswith("is INCOMPLETE: Of ")
+
+
+def test_ages_are_told_and_other_tracks_passed_over():
+    other = documents_of(race("x", 2))[0] | {"challenge": "append-no-conflicts", "track": "geonames"}, []
+    found = ranking(Store(documents_of(race("a")), other), "last", False, NOW)
+    assert [found.age(r) for r in found.races] == ["2 days"] and not found.left_out
+
+
+def test_the_answer_names_the_best_of_each_kind():
+    found = of(race("a"))
+    both, msearch, _ = (times_as_fast(r.gain.times) for r in found.changes)
+    assert answer_of(found).lines()[1:] == [
+        ("query, client", f"by msearch (query-decomp): {msearch}"),
+        ("query, client and query", f"by msearch and HDR (query-decomp): {both}; trade-off: no negative values"),
+    ]
+    nothing = of(race("a", costs=dict.fromkeys(COSTS_OF, 300.0)))
+    assert dict(answer_of(nothing).lines())["recommended"].startswith("nothing: ")
+
+
+def test_recorded_races_are_ranked_with_what_their_changes_cost():
+    found = ranking(Store(*map(recorded, RECORDED)), "last", False, NOW)
+    assert [r.challenge for r in found.races] == ["ingest-decomp", "query-decomp", "sketch-floor"]
+    whys = {left.race.challenge: left.why for left in found.left_out}
+    assert whys.keys() == {"query-frontier", "query-profile"}
+    assert whys["query-frontier"].startswith("is INCOMPLETE: No sample frontier-coverage has [client_ms]")
+    assert whys["query-profile"].startswith("holds no changes against each other")
+    assert {(r.gain.change.part, r.judged.verdict.value) for r in found.changes} == {
+        ("ingest", "not enough samples"),
+        ("query", "not enough samples"),
+    }
+    by_step = {r.gain.change.text: r for r in found.changes}
+    filtered = by_step["only took and errors in the response"]
+    assert set(filtered.costs) == {"target_cpu", "client_cpu", "bytes"} and filtered.gain.against == "constant-action"
+    assert filtered.costs["bytes"].value < 0.5
+    hdr = by_step["by msearch and HDR"]
+    assert set(hdr.costs) == {cost.key for cost in COSTS} and hdr.gain.change.price == "no negative values"
+    assert "all steps up to translog-async" in by_step
+
+
+def test_all_forms_hold_the_same_rows(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(write, "connect", lambda ini: Store(documents_of(race("a"))))
+    write.write_changes(tmp_path / "rally.ini", "last", tmp_path)
+    files = {f.name: f.read_text() for f in (tmp_path / "changes").iterdir()}
+    assert sorted(files) == ["answer.svg", "report.html", "report.json", "report.md"]
+    record = json.loads(files["report.json"])
+    [table] = [t for s in record["sections"] for t in s["tables"] if t["key"] == "changes"]
+    texts = [row["change"] for row in table["rows"]]
+    assert texts == ["by msearch and HDR", "by msearch", "HDR, serial"]
+    assert table["rows"][0]["times"]["n"] == 20 and record["elasticsearch"] == "8.17.2"
+    for name, head in (("report.md", "| trade-off"), ("report.html", "trade-off</th>")):
+        rows = files[name][files[name].index(head) :]
+        before, after = ENDS[name]
+        assert [text for text in re.findall(rf"{before}(.+?) *{after}", rows, re.M) if text in texts] == texts
+    assert capsys.readouterr().out.strip().splitlines()[:-1] == record["answer"]["lines"]
+
+
+def test_the_figure_shows_what_the_table_begins_with():
+    [section, *_] = sections(of(race("a")))
+    [figure] = section.figures
+    drawn = json.dumps(figure.spec)
+    assert all(text in drawn for text in ("query-decomp", "times as fast"))
+    assert "all 3 in the order" in figure.caption
+
+
+def test_the_inverse_of_a_ratio_keeps_its_interval_about_it():
+    assert inverse(Estimate(20, 2.0, 1.6, 2.5, 0.1)) == Estimate(20, 0.5, 0.4, 0.625, 0.1)
+
+
+def every_change():
+    ways = [c for c in configurations.CONFIGURATIONS.values() if c.name != configurations.BASE]
+    return [*map(configurations.change_of, ways), *(step.as_change for step in STEPS), change_of(3, 1, 0, INDEX)]
+
+
+@pytest.mark.parametrize("change", every_change(), ids=lambda change: change.text)
+def test_every_change_is_of_a_known_kind_and_part(change):
+    assert change.text and change.price
+    assert change.part in PARTS
+    assert change.kinds and list(change.kinds) == [kind for kind in KINDS if kind in change.kinds]
+
+
+def test_kinds_follow_from_what_a_configuration_changes():
+    kinds = {name: configurations.change_of(c).kinds for name, c in configurations.CONFIGURATIONS.items()}
+    assert kinds[configurations.BASE] == ()
+    assert kinds["hdr-3"] == kinds["sampler-0.1"] == kinds["terms"] == kinds["esql"] == ("query",)
+    assert kinds["msearch"] == kinds["concurrent-4"] == ("client",)
+    assert kinds["shards-2"] == kinds["unmerged"] == ("index",)
+    assert kinds["cached"] == ("settings",) and kinds["smile"] == ("format",)
+    assert kinds["msearch+sorted+hdr-3"] == ("client", "query", "index")
+    assert all(set(ingest.kinds) <= set(KINDS) for ingest in INGESTS.values())
