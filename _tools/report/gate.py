@@ -8,8 +8,9 @@ from typing import Any
 
 from ..race.variables import CONDITIONS, Exit
 from .answer import Answer, Finding, RaceWarning, in_test_mode
-from .compare import TOGETHER, Comparison, Side, warnings_of
+from .cautions import warnings_of
 from .race import Race
+from .sides import TOGETHER, Comparison, Side
 from .stats import Estimate, Verdict
 from .text import count, interval
 
@@ -112,7 +113,7 @@ def of_comparison(found: Comparison, problems: Sequence[str], fail_on: Sequence[
             worst = max(met, key=lambda j: j.ratio.value)
             more = f", and {len(met) - 1} more" if len(met) > 1 else ""
             failed.append(Failure(condition, f"{worst.configuration} of {worst.side}: {_ratio(worst)}{more}"))
-    races, warnings = found.races, [RaceWarning("comparison", line, "") for line in warnings_of(found)]
+    races, warnings = found.races, warnings_of(found)
     test_mode, ids = any(map(in_test_mode, races)), [race.id for race in races]
     return Outcome("comparison", races[0].challenge, ids, test_mode, fail_on, problems, warnings, judged, failed)
 

@@ -35,7 +35,9 @@ def html(title: str, facts: Sequence[str], sections: Sequence[Section], source: 
     return template.render(
         title=title,
         facts=_markdown("\n".join(f"- {fact}" for fact in facts)),
-        sections=[(f"{number}-{_slug(s.title)}", s.title, figures_first(s)) for number, s in enumerate(sections, 1)],
+        sections=[
+            (f"{number}-{_slug(s.title)}", s.title, figures_first(s), s.folded) for number, s in enumerate(sections, 1)
+        ],
         source=source,
         files=files,
         library=_library() if any(s.figures for s in sections) else "",

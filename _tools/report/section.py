@@ -29,10 +29,13 @@ class Section:
 
     :param title: of the section.
     :param blocks: what it consists of, in order.
+    :param folded: whether the page shows its title alone until it is opened; it has no figure then, since one takes
+        its width from where it stands.
     """
 
     title: str
     blocks: Sequence[Block]
+    folded: bool = False
 
     @property
     def text(self) -> str:

@@ -12,17 +12,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from cluster_metrics.core.challenge import challenges
-from cluster_metrics.core.experiment import check, corpora_of
-
-from ..race.rally import resolved
 from ..race.variables import Exit, shown, variable
-from . import compare, gate, glossary, limits, noise, page, ranking, references, schedule
+from . import compare, gate, glossary, limits, noise, page, ranking, references, schedule, sides
 from .answer import Answer, answer_of
 from .explained import report_of
 from .race import IncompleteError, Race, ReportError, connect, load, load_all, machine_of
 from .section import Section
-from .table import Column, Table, Words
+from .settings import own_parameters, parameters_section
+from .table import Column, Table
 from .text import count, setting, started
 
 LONGEST = 200
@@ -78,7 +75,7 @@ def made(race: Race) -> tuple[Race, list[Section]]:
     """A race and the sections of its report, those that can be made; what cannot is a fault of the race."""
     own = report_of(race).sections
     found: list[Section] = []
-    for part in (own, schedule.sections, lambda race: [limits.section(race)], references.section, _parameters):
+    for part in (own, schedule.sections, lambda race: [limits.section(race)], references.section, parameters_section):
         race, sections = attempted(race, part)
         found += sections
     return race, found
@@ -141,9 +138,9 @@ def write_comparison(
     problems = problems_of(race for of in named.values() for race in of)
     with worked_out("compared", problems):
         days = float(variable("NOISE_DAYS") or noise.DAYS)
-        found = compare.comparison(named, *noise.fitting(noise.read(noise_file), first, days))
+        found = sides.comparison(named, *noise.fitting(noise.read(noise_file), first, days))
         title = f"{INCOMPLETE if problems else ''}Comparison of {', '.join(side.title for side in found.sides)}"
-        own: Callable[[compare.Comparison], list[Section]] = getattr(report_of(first), "compared", lambda found: [])
+        own: Callable[[sides.Comparison], list[Section]] = getattr(report_of(first), "compared", lambda found: [])
         outcome = gate.of_comparison(found, problems, fail_on)
         answer = gate.answer_of(found, outcome)
         sections = with_answer(answer, [*own(found), *compare.sections(found)])
@@ -171,9 +168,10 @@ def write_changes(ini: Path, race_id: str, folder: Path, test_mode: bool = False
 
 
 def with_answer(answer: Answer, sections: Sequence[Section]) -> list[Section]:
-    """The sections behind one for the answer, which has the first of their figures beside it."""
+    """The sections behind one for the answer, which has the first of their figures beside it; what is
+    folded comes last."""
     figure = next((figure for section in sections for figure in section.figures), None)
-    sections = [*sections, *glossary.section(sections)]
+    sections = sorted([*sections, *glossary.section(sections)], key=lambda section: section.folded)
     rest = [replace(section, blocks=[b for b in section.blocks if b is not figure]) for section in sections]
     return [Section("Answer", [answer.markdown(), *([figure] if figure else [])]), *rest]
 
@@ -318,27 +316,6 @@ def source_of(race: Race) -> str:
     several = f"{len(nodes)} nodes: " if len(nodes) > 1 else ""
     target = [several + " and ".join(dict.fromkeys(nodes))] if nodes else []
     return "; ".join([f"Race {race.id}", *target, "parameters as in the report"])
-
-
-def own_parameters(race: Race) -> dict[str, tuple[Any, Any]]:
-    """The parameters of a race's challenge by name, each with its default as it would be recorded."""
-    defaults = check(resolved(""))
-    for corpus in corpora_of(defaults).values():
-        defaults |= corpus.sizes()
-    for record in challenges().values():
-        defaults |= record.derived(defaults)
-    names = (parameter.name for parameter in race.record.parameters)
-    return {name: (race.parameters[name], defaults[name]) for name in names if name in race.parameters}
-
-
-def _parameters(race: Race) -> list[Section]:
-    """All parameters of the challenge, with their defaults."""
-    rows = [
-        {"parameter": name, "value": setting(value), "default": setting(default)}
-        for name, (value, default) in own_parameters(race).items()
-    ]
-    columns = [Words("parameter", "parameter"), Words("value", "value"), Words("default", "default")]
-    return [Section("All parameters", [Table("parameters", columns, rows)])]
 
 
 def record_of(race: Race, sections: Sequence[Section]) -> dict[str, Any]:

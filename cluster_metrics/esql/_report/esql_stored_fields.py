@@ -9,12 +9,12 @@ from _tools.report import answer as answers
 from _tools.report import plots, stability
 from _tools.report.answer import Finding, times_as_fast
 from _tools.report.cells import Cells
-from _tools.report.compare import Comparison
 from _tools.report.costs import BreakEven, Cost
 from _tools.report.gains import Gain
 from _tools.report.race import Race
 from _tools.report.references import STORED_FIELDS
 from _tools.report.section import Figure, Section
+from _tools.report.sides import Comparison
 from _tools.report.stats import Estimate, crossing, median, race_level, race_ratio, ratio
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number, percent

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from _tools.report import compare
+from _tools.report import sides
 from _tools.report.answer import answer_of
 from _tools.report.race import Race, Sample
 from _tools.report.stats import crossing
@@ -94,7 +94,7 @@ def test_a_target_without_the_setting_has_no_sweep():
 
 def test_before_and_after_stand_apart_from_what_was_published():
     old, new = race("old", settings=("as is",), own=2.0, version="8.16.0"), race("new", seed=1)
-    own, published = esql.compared(compare.comparison({"old": [old], "new": [new]}, None))
+    own, published = esql.compared(sides.comparison({"old": [old], "new": [new]}, None))
     found = rows_of(own)
     assert (found["20.0 %"]["readers"], found["10.0 %"]["readers"]) == ("no → yes", "no → no")
     beside = rows_of(published)["20.0 %"]
@@ -106,8 +106,8 @@ def test_before_and_after_stand_apart_from_what_was_published():
 
 
 def test_races_of_one_tag_are_replicates_of_one_side():
-    sides = {"old": [race("a", own=1.0, seed=1), race("b", own=1.0, seed=2)], "new": [race("c", seed=3)]}
-    own, _ = esql.compared(compare.comparison(sides, None))
+    named = {"old": [race("a", own=1.0, seed=1), race("b", own=1.0, seed=2)], "new": [race("c", seed=3)]}
+    own, _ = esql.compared(sides.comparison(named, None))
     ratio = rows_of(own)["20.0 %"]["ratio"]
     assert ratio.n == 3
     assert rows_of(own)["20.0 %"]["first"].n == 2  # races, not the rounds of both

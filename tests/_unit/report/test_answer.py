@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from races import made
 
 from _tools.race.variables import CONDITIONS, Exit
-from _tools.report import compare, gate, write
+from _tools.report import gate, sides, write
 from _tools.report.answer import MEANINGLESS, MOST_LINES, Answer, Finding, RaceWarning, answer_of
 from _tools.report.explained import report_of
 from _tools.report.race import Race
@@ -99,7 +99,7 @@ def test_nothing_is_recommended_on_too_few_rounds():
 
 def outcome_of(factor, *fail_on):
     named = {"a": [made("a")], "b": [made("b", factor=factor, seed=1)]}
-    return gate.of_comparison(compare.comparison(named, None), [], fail_on)
+    return gate.of_comparison(sides.comparison(named, None), [], fail_on)
 
 
 def test_a_regression_fails_where_the_user_asks_for_it_and_only_there():
@@ -131,7 +131,7 @@ def test_the_verdict_of_a_comparison_keeps_to_its_schema(outcome):
         "A-serial",
         "D_td-msearch",
         "D_td-serial",
-        compare.TOGETHER,
+        sides.TOGETHER,
     ]
     assert record["exit_code"] == outcome.code
 
@@ -190,3 +190,25 @@ def test_the_figure_of_the_answer_stands_once(tmp_path, monkeypatch, capsys):
 def test_a_warning_without_a_number_is_told_as_json():
     record = Answer("x", warnings=[RaceWarning("k", "seen", "option")]).record()
     assert record["warnings"][0]["value"] is None and math.isnan(RaceWarning("k", "seen", "option").value)
+
+
+def test_parameters_that_differ_stand_in_the_head_and_all_of_them_folded_at_the_end(tmp_path, monkeypatch, capsys):
+    race = made("x", parameters={"number_of_shards": 2, "rounds": 40})
+    _, _, files = written(tmp_path, monkeypatch, capsys, race)
+    assert "- parameters beside the defaults: number_of_shards=2\n" in files["report.md"]
+    titles = re.findall(r"^## (.+)$", files["report.md"], re.M)
+    assert titles[0] == "Answer" and titles[-1] == "All parameters" and titles.count("All parameters") == 1
+    folds = re.findall(
+        r"<details><summary><h2 id=[^>]*>([^<]*)</h2></summary>(.*?)</details>", files["report.html"], re.S
+    )
+    assert [title for title, _ in folds] == ["All parameters"]
+    assert all(name in folds[0][1] for name in ("number_of_shards", "rounds"))
+
+
+def test_warnings_of_a_comparison_are_records_in_all_its_forms():
+    outcome = outcome_of(1.3)
+    kinds = [warning.kind for warning in outcome.warnings]
+    assert kinds == ["no-noise-floor"] == [w["kind"] for w in outcome.record()["warnings"]]
+    found = sides.comparison({"a": [made("a")], "b": [made("b", factor=1.3, seed=1)]}, None)
+    record = gate.answer_of(found, outcome).record()["warnings"]
+    assert [(w["kind"], bool(w["seen"] and w["why"] and w["option"])) for w in record] == [("no-noise-floor", True)]

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from races import COSTS, MACHINE, TARGET, made
 
-from _tools.report import compare, noise
+from _tools.report import compare, noise, sides
+from _tools.report.cautions import warnings_of
 from _tools.report.race import Race, ReportError
 from _tools.report.stats import Verdict
 from _tools.report.write import page_of, write_comparison, write_noise
@@ -17,7 +18,7 @@ from _tools.report.write import page_of, write_comparison, write_noise
 
 def compared(*races, floor=None):
     """Each race as a side of its own."""
-    return compare.comparison({str(n): [race] for n, race in enumerate(races)}, floor)
+    return sides.comparison({str(n): [race] for n, race in enumerate(races)}, floor)
 
 
 def page(comparison):
@@ -66,7 +67,7 @@ def test_a_high_floor_takes_a_verdict_back():
 def test_too_few_rounds_get_no_verdict():
     text = told([made("base", rounds=19), made("slow", 2, rounds=40)], quiet_floor())
     assert " not enough samples |" in row(text, "Against base", "D_td-serial")
-    assert "race base has 19 rounds, a verdict takes 20: race with rounds:20" in text
+    assert "race base has 19 rounds, a verdict takes 20; race with rounds:20" in text
     assert "race slow has" not in text
 
 
@@ -77,28 +78,31 @@ def test_what_is_common_stands_once_and_what_differs_is_set_out():
     assert text.count("JVM: OpenJDK 21") == 1 and "- Elasticsearch" not in text
     assert row(text, "What differs", "Elasticsearch").split()[3::2] == ["8.17.2", "8.19.4"]
     assert row(text, "What differs", "tag side").split()[4::2] == ["old", "new"]
-    assert "- the races differ in Elasticsearch:" in text
+    assert "- **Warning:** the races differ in Elasticsearch; " in text
 
 
 @pytest.mark.parametrize(
-    "changes, warning",
+    "changes, kind, seen",
     [
-        ({"index": {"docs": 5000, "segments": 7, "store_bytes": 10**6}}, "differ in segments: "),
-        ({"index": {"docs": 4000, "segments": 1, "store_bytes": 10**6}}, "differ in documents: "),
-        ({"target": [TARGET | {"cores": 8}]}, "differ in cores: "),
-        ({"target": [TARGET, TARGET]}, "differ in nodes: "),
-        ({"target": []}, "race new does not say what it ran on"),
-        ({"parameters": {"nodes": 31, "rounds": 20}}, "differ in parameters nodes: "),
-        ({"document": {"track-revision": "abc"}}, "differ in track revision: "),
-        ({"failed": {"A-serial": 3}}, "race new has failed samples, which are left out: A-serial 3"),
-        ({"costs": COSTS | {"B-serial": 9.0}}, "only some races have the cells B-serial"),
+        ({"index": {"docs": 5000, "segments": 7, "store_bytes": 10**6}}, "layout", "differ in segments"),
+        ({"index": {"docs": 4000, "segments": 1, "store_bytes": 10**6}}, "layout", "differ in documents"),
+        ({"target": [TARGET | {"cores": 8}]}, "machine", "differ in cores"),
+        ({"target": [TARGET, TARGET]}, "machine", "differ in nodes"),
+        ({"target": []}, "unknown-target", "race new does not say what it ran on"),
+        ({"parameters": {"nodes": 31, "rounds": 20}}, "parameters", "differ in parameters nodes"),
+        ({"document": {"track-revision": "abc"}}, "versions", "differ in track revision"),
+        ({"failed": {"A-serial": 3}}, "failed", "race new has failed samples, which are left out: A-serial 3"),
+        ({"costs": COSTS | {"B-serial": 9.0}}, "cells", "only some races have the cells B-serial"),
     ],
 )
-def test_warnings(changes, warning):
-    text = told([made("base"), made("new", seed=2, **changes)])
-    assert warning in text[text.index("## Warnings") :]
-    assert "no noise floor" in text
-    assert warning not in told([made("base"), made("new", seed=2)])
+def test_warnings(changes, kind, seen):
+    found = compared(made("base"), made("new", seed=2, **changes))
+    warnings = {warning.kind: warning for warning in warnings_of(found)}
+    assert seen in warnings[kind].seen and warnings[kind].option
+    assert set(warnings) - {kind} <= {"no-noise-floor"} or kind == "unknown-target"  # which differs in all it lacks
+    text = page(found)
+    assert f"- **Warning:** {warnings[kind].text}\n" in text[text.index("## Warnings") :]
+    assert kind not in {warning.kind for warning in warnings_of(compared(made("base"), made("new", seed=2)))}
 
 
 @pytest.mark.parametrize(
@@ -131,7 +135,7 @@ def test_a_round_without_all_cells_is_no_round_of_the_mean():
 @given(st.lists(st.text("abc-", min_size=1, max_size=20), min_size=2, max_size=6, unique=True))
 def test_short_ids_tell_races_apart(ids):
     races = [Race({"race-id": i}, [], {}) for i in ids]
-    short = compare.short_ids(races)
+    short = sides.short_ids(races)
     assert len(set(short)) == len(ids)
     assert all(i.startswith(s) and len(s) >= min(8, len(i)) for i, s in zip(ids, short))
 
@@ -143,10 +147,10 @@ def test_a_figure_that_the_samples_lack_is_left_out():
 
     races = [made("base"), made("new", seed=2)]
     common = ["differences", "ratios", "medians wall_ms"]
-    assert figures(compared(*races)) == ([*common, "medians took_ms"], {"wall_ms", "took_ms"})
+    assert figures(compared(*races)) == ([*common, "medians took_ms", "parameters"], {"wall_ms", "took_ms"})
     for sample in (s for race in races for s in race.samples):
         sample.meta.pop("took_ms", None)
-    assert figures(compared(*races)) == (common, {"wall_ms"})
+    assert figures(compared(*races)) == ([*common, "parameters"], {"wall_ms"})
 
 
 def test_the_sheet_has_a_row_per_cell_and_race():
@@ -183,8 +187,8 @@ def replicates(name, factor=1.0, races=3, spread=0.01, rounds=5):
 
 
 def test_races_of_one_name_are_replicates_and_need_no_floor_and_no_20_rounds():
-    sides = {"side:old": replicates("old"), "side:new": replicates("newer", 1.2)}
-    found = compare.comparison(sides, None)
+    named = {"side:old": replicates("old"), "side:new": replicates("newer", 1.2)}
+    found = sides.comparison(named, None)
     text = page(found)
     for cell in [*COSTS, "geometric mean"]:
         assert " regressed |" in row(text, "Against side:old", cell)
@@ -196,16 +200,16 @@ def test_races_of_one_name_are_replicates_and_need_no_floor_and_no_20_rounds():
 
 
 def test_what_races_of_a_side_differ_by_takes_a_verdict_back():
-    sides = {"side:old": replicates("old", spread=0.2), "side:new": replicates("newer", 1.2, spread=0.2)}
-    assert " not shown (could be −" in row(page(compare.comparison(sides, None)), "Against side:old", "D_td-serial")
+    named = {"side:old": replicates("old", spread=0.2), "side:new": replicates("newer", 1.2, spread=0.2)}
+    assert " not shown (could be −" in row(page(sides.comparison(named, None)), "Against side:old", "D_td-serial")
 
 
 def test_one_race_may_stand_against_several_but_not_against_two():
-    found = page(compare.comparison({"a": replicates("one", races=1), "b": replicates("three", 1.2)}, None))
+    found = page(sides.comparison({"a": replicates("one", races=1), "b": replicates("three", 1.2)}, None))
     assert " regressed |" in row(found, "Against one-0", "D_td-serial")
-    few = page(compare.comparison({"a": replicates("one", races=1), "b": replicates("two", 1.2, 2)}, None))
+    few = page(sides.comparison({"a": replicates("one", races=1), "b": replicates("two", 1.2, 2)}, None))
     assert " not enough samples |" in row(few, "Against one-0", "D_td-serial")
-    alone = compare.comparison({"a": replicates("one", races=1), "b": replicates("two", races=1, rounds=1)}, None)
+    alone = sides.comparison({"a": replicates("one", races=1), "b": replicates("two", races=1, rounds=1)}, None)
     assert "NaN" not in json.dumps(compare.record(alone))
     assert "one-0 and b (2 races) are 3 races together, a verdict takes 4" in few
 
@@ -216,11 +220,11 @@ def test_a_race_that_is_one_sample_is_raced_several_times():
     few = told(list(map(ingest, [made("old", **alone), made("new", 1.5, **alone)])))
     assert "old and new are 2 races together, a verdict takes 4; race each side 5 times, " in few
     assert "'make noise CHALLENGE=ingest RACES=5 TAGS=side:old'" in few and "not enough samples |" in few
-    sides = {
+    named = {
         f"side:{n}": [ingest(made(f"{n}-{i}", f + i / 100, **alone)) for i in range(3)]
         for n, f in (("a", 1), ("b", 1.5))
     }
-    text = page(compare.comparison(sides, None))
+    text = page(sides.comparison(named, None))
     assert " regressed |" in row(text, "Against side:a", "A-serial")
 
 
@@ -232,7 +236,7 @@ def ingest(race):
 
 def test_another_machine_is_warned_of_and_another_load_is_shown():
     text = told([made("base"), made("new", seed=1, machine=MACHINE | {"cpu": "D", "load": 7.0})], quiet_floor())
-    assert "the races differ in CPU: ratios of different machines" in text
+    assert "the races differ in CPU; ratios of different machines" in text
     assert row(text, "What differs", "load at the start").split()[-4:] == ["0.50", "|", "7.00", "|"]
 
 
@@ -241,7 +245,7 @@ def test_a_floor_that_is_refused_is_said_to_be():
     for race in races:
         race.document["race-timestamp"] = "20260201T000000Z"
     floor, refused = noise.fitting([quiet_floor()], races[0])
-    text = page(compare.comparison({race.id: [race] for race in races}, floor, refused))
+    text = page(sides.comparison({race.id: [race] for race in races}, floor, refused))
     assert "no noise floor: that of the races from 20260101T002000Z on is not of this race, which lies 31 days" in text
 
 
@@ -255,12 +259,12 @@ def test_races_further_apart_than_those_of_the_floor_are_warned_of():
 def test_races_of_one_name_are_of_one_configuration():
     mixed = [made("a-1"), made("a-2", parameters={"nodes": 31, "rounds": 20})]
     with pytest.raises(ReportError, match=r"the races of \[side:a\] are no replicates: race \[a-2\]: nodes is \[31\]"):
-        compare.comparison({"side:a": mixed, "b": [made("b")]}, None)
+        sides.comparison({"side:a": mixed, "b": [made("b")]}, None)
     with pytest.raises(ReportError, match=r"\[side:a\] names one side, it takes two or more"):
-        compare.comparison({"side:a": replicates("a")}, None)
+        sides.comparison({"side:a": replicates("a")}, None)
 
 
 def test_floors_do_not_matter_between_replicates():
-    sides = {"side:old": replicates("old"), "side:new": replicates("newer", 1.2)}
-    with_floor, without = (compare.comparison(sides, floor) for floor in (quiet_floor(), None))
+    named = {"side:old": replicates("old"), "side:new": replicates("newer", 1.2)}
+    with_floor, without = (sides.comparison(named, floor) for floor in (quiet_floor(), None))
     assert with_floor.ratio(with_floor.sides[1], "A-serial") == without.ratio(without.sides[1], "A-serial")

@@ -1,0 +1,37 @@
+"""The track parameters of a race: those that a user set, and all others."""
+
+from typing import Any
+
+from cluster_metrics.core.challenge import challenges
+from cluster_metrics.core.experiment import check, corpora_of
+
+from ..race.rally import resolved
+from .race import Race
+from .section import Section
+from .table import Table, Words
+from .text import setting
+
+
+def own_parameters(race: Race) -> dict[str, tuple[Any, Any]]:
+    """The parameters of a race's challenge by name, each with its default as it would be recorded."""
+    defaults = check(resolved(""))
+    for corpus in corpora_of(defaults).values():
+        defaults |= corpus.sizes()
+    for record in challenges().values():
+        defaults |= record.derived(defaults)
+    names = (parameter.name for parameter in race.record.parameters)
+    return {name: (race.parameters[name], defaults[name]) for name in names if name in race.parameters}
+
+
+def parameters_section(race: Race, *others: Race) -> list[Section]:
+    """All parameters of the challenge, with their defaults, folded; what differs from these stands in the head.
+
+    :param others: races that are compared with it; of parameters those alone that they have in common.
+    """
+    rows = [
+        {"parameter": name, "value": setting(value), "default": setting(default)}
+        for name, (value, default) in own_parameters(race).items()
+        if all(other.parameters.get(name) == value for other in others)
+    ]
+    columns = [Words(key, key) for key in ("parameter", "value", "default")]
+    return [Section("All parameters", [Table("parameters", columns, rows)], folded=True)] if rows else []
