@@ -24,7 +24,7 @@ from ..report.noise import LEAST_RACES
 from ..report.race import IncompleteError, ReportError, connect, load, load_all
 from ..report.write import problems_of, worked_out, write_changes, write_comparison, write_noise, write_report
 from ..sketch_server import launch as sketch_server
-from . import clusters, rally
+from . import clusters, minutes, rally
 from .clusters import STORE, TARGET, running
 from .offline import prepare as prepare_offline
 from .rally import Store
@@ -68,6 +68,7 @@ def prepare() -> Launcher:
     if named:
         clusters.check_store(rally.INI)
     given = variable("RALLY_ARGS")
+    minutes.fitted(variable("CHALLENGE", DEFAULT_CHALLENGE), variable("PARAMS"))
     rally.check_arguments(command("localhost:9200", "", "", "x"), given)
     challenge, params = variable("CHALLENGE", DEFAULT_CHALLENGE), variable("PARAMS")
     rally.check_track(challenge, params)
@@ -101,6 +102,8 @@ def command(hosts: str, client_options: str, params: str, race_id: str) -> list[
 def races_of(race_ids: list[str]) -> int:
     """Races as the variables say, once for each of these ids; returns Rally's exit code, the first that is not 0."""
     conditions, launcher = fail_on("race"), prepare()
+    if minutes.given() and not switched_on("TEST_MODE"):
+        print(minutes.expected(variable("CHALLENGE", DEFAULT_CHALLENGE), variable("PARAMS")), flush=True)
     with (
         clusters.target_hosts(launcher) as (hosts, client_options),
         clusters.track_params(launcher) as params,

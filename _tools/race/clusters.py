@@ -24,7 +24,7 @@ from ..profile import recording, server
 from ..profile.sampler import Sampler, SamplerError, attached
 from ..report.race import connect
 from ..sketch_server import launch as sketch_server
-from . import rally
+from . import minutes, rally
 from .delay import delayed
 from .rally import Store, StoreOf, is_host, params_of
 from .variables import VARIABLES, RaceError, shown, switched_on, variable
@@ -218,9 +218,11 @@ def distant(hosts: list[str]) -> Iterator[str]:
 @contextlib.contextmanager
 def track_params(launcher: Launcher) -> Iterator[str]:
     """The track parameters. For the challenge that needs the sketch server one is started, unless they name another."""
-    params = params_of(variable("PARAMS"))
+    given = variable("PARAMS")
+    more = minutes.fitted(variable("CHALLENGE", VARIABLES["CHALLENGE"].default), given)
+    params = params_of(given) | more
     if not needs().sketch_server or "sketch_server" in params:
-        yield variable("PARAMS")
+        yield json.dumps(params) if more else given
         return
     with cluster(launcher, sketch_server.NAME, sketch_server.start) as server, distant(server.hosts) as host:
         yield json.dumps(params | {"sketch_server": host})

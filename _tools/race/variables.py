@@ -121,6 +121,13 @@ VARIABLES = {
             "PARAMS", "", "track parameters, as for `--track-params`: `k:v,k:v`, or a JSON file, which takes lists"
         ),
         Variable(
+            "MINUTES",
+            "0",
+            "of `race`: time that it may take from Rally's start on; as many rounds are walked as fit, 0 walks all",
+            r"\d{1,4}",
+            "whole minutes from 0 to 9999",
+        ),
+        Variable(
             "TEST_MODE",
             "0",
             "1: a thousand rows per epoch, two passes, two rounds; of `changes`: rank such races, and those alone",

@@ -166,10 +166,16 @@ def _head(race: Race, warnings: Sequence[RaceWarning]) -> str:
         f"Elasticsearch {versions}" if versions else "",
         count(race.index["docs"], "document") if race.index else "",
         count(len(race.target), "node") if len(race.target) > 1 else "",
-        count(units, race.record.compared.unit) if units else "",
+        f"{count(units, race.record.compared.unit)}{cut(race)}" if units else "",
         count(len(warnings), "warning") if warnings else "no warnings",
     ]
     return " · ".join(filter(None, parts))
+
+
+def cut(race: Race) -> str:
+    """That rounds were cut to fit the time, with how many were asked for; empty where they were not."""
+    minutes, asked = race.parameters.get("race_minutes"), race.parameters.get(race.record.compared.parameter, 0)
+    return f" of {asked}, cut to fit {count(minutes, 'minute')}" if minutes and 0 < _units(race) < asked else ""
 
 
 def checked(race: Race, number_of: int, what: str) -> Finding:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from .answer import cut
 from .race import Race
 from .section import Section
 from .text import count
@@ -49,6 +50,8 @@ def _replication(race: Race) -> Iterator[str]:
             f"Intervals come from {units:,} {unit}{'' if units == 1 else 's'} of one race: they do not hold what "
             f"differs from race to race.{few}"
         )
+    if found := cut(race):
+        yield f"{units} {unit}s{found} (`race_minutes`): whole rounds only, those that would have ended later left out."
     if race.samples:
         minutes = (max(s.at for s in race.samples) - min(s.at for s in race.samples)) / 60_000
         yield f"The samples were taken within {minutes:.1f} minutes; slower changes of the machine are not seen."

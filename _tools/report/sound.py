@@ -205,7 +205,7 @@ def gaps(record: Challenge, parameters: Mapping[str, Any], samples: Iterable[Any
             if not unit or not cells:
                 continue
             every = {number for of in cells.values() for number in of}
-            if operation.rounds or unit == "pass":
+            if unit == "pass" or operation.rounds and not parameters.get("race_minutes"):  # which may cut rounds
                 every |= set(range(1, wanted + 1 if isinstance(wanted, int) else 1))
             short = {cell: sorted(every - of) for cell, of in cells.items() if not every <= of}
             if short:

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from datetime import timezone
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,9 @@ class Experiment(loader.TrackProcessor):
             challenge.schedule = lay_out_passes(challenge.schedule, values["seed"], values["passes"])
             challenge.schedule = record.lay_out(challenge.schedule, values)
             tasks = [leaf for element in challenge.schedule for leaf in element]
+            plans = [t for t in tasks if (o := records.operations().get(t.operation.type)) and o.rounds]
+            for left, task in zip(range(len(plans), 0, -1), plans):
+                task.operation.params |= self._time_left(values, left)
             created = any(o.creates for task in tasks if (o := records.operations().get(task.operation.type)))
             for task in tasks:
                 if operation := records.operations().get(task.operation.type):
@@ -56,6 +60,16 @@ class Experiment(loader.TrackProcessor):
                             "warmup-iterations": task.warmup_iterations,
                             "iterations": task.iterations,
                         }
+
+    def _time_left(self, values: dict[str, Any], plans: int) -> dict[str, Any]:
+        """What a plan needs to know of the time that the race may take; nothing where it may take any."""
+        started = self.cfg.opts("system", "time.start", mandatory=False)
+        if not values["race_minutes"] or started is None:
+            return {}
+        return {
+            "deadline": started.replace(tzinfo=timezone.utc).timestamp() + 60 * values["race_minutes"],
+            "plans": plans,
+        }
 
     def _mark_indices(self, track: Any, values: dict[str, Any], test_mode: bool) -> None:
         """Has every index of the track carry the race that creates it, and what that loads."""

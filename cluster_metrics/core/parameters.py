@@ -200,4 +200,13 @@ WARMUP = Integer(
 ROUNDS = Integer(
     "rounds", "Rounds of the plan task, each visiting every cell once.", "rounds", True, low=1, high=10_000
 )
+RACE_MINUTES = Integer(
+    "race_minutes",
+    "Time for the race from Rally's start on: but for the first, no round is begun that would end later, by the mean "
+    "of those before; 0 walks all.",
+    "minutes",
+    True,
+    low=0,
+    high=9999,
+)
 PASSES = Integer("passes", "Passes over all cells, each in an order of its own.", "passes", True, low=1, high=100)

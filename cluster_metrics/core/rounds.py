@@ -3,8 +3,9 @@
 import contextlib
 import hashlib
 import itertools
+import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..wire.requests import entitled, guarding, refusal
@@ -51,19 +52,68 @@ class Params:
         raise NotImplementedError
 
 
-class RoundParams(Params):
-    """Param source of a plan: one round a call, warm-up rounds numbered up to 0, counted ones from 1 on.
+ENDING_S = 15.0
+"""Time kept for Rally's own end of a race, in seconds."""
 
-    The track processor adds ``warmup-iterations`` and ``iterations`` to the operation.
+
+class TimeLeft:
+    """Whether there is time for another round.
+
+    :param deadline: when the race shall have ended, in seconds since the epoch; infinite for never.
+    :param plans: how many plans, this one among them, share the time that is left; each may take as much of it.
+    """
+
+    def __init__(self, deadline: float, plans: int):
+        self._deadline, self._plans = deadline, plans
+        self._first: float | None = None
+        self._counted: list[float] = []
+
+    def is_enough(self, now: float, counted: bool, afterwards: Callable[[float], float]) -> bool:
+        """Whether a round may begin now: always one that warms up and the first counted one; each further one if it
+        ends in time when it takes as long as those before did in the mean.
+
+        :param now: in seconds since the epoch.
+        :param counted: whether the round counts.
+        :param afterwards: seconds that the challenge takes after its rounds, by those that a round takes.
+        """
+        if self._first is None:
+            self._first = now
+        if not counted:
+            return True
+        self._counted.append(now)
+        done = len(self._counted) - 1
+        if not done or math.isinf(self._deadline):
+            return True
+        round_s = (now - self._counted[0]) / done
+        end = self._deadline - ENDING_S - afterwards(round_s)
+        return now + round_s <= self._first + (end - self._first) / self._plans
+
+
+class RoundParams(Params):
+    """Param source of a plan: one round a call, warm-up rounds numbered up to 0, counted ones from 1 on, as many as
+    there is time for.
+
+    The track processor adds ``warmup-iterations`` and ``iterations`` to the operation; with ``race_minutes`` also
+    ``deadline`` and ``plans``, see :class:`TimeLeft`.
     """
 
     def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
         super().__init__(track, params, **kwargs)
         self._numbers = itertools.count(1 - params["warmup-iterations"])
+        self._left = TimeLeft(params.get("deadline", math.inf), params.get("plans", 1))
 
     def params(self) -> dict[str, Any]:
         number = next(self._numbers)
+        if not self._left.is_enough(time.time(), number > 0, self.afterwards):
+            raise StopIteration  # which ends a task of Rally's
         return {"round": number} | self.round(number)
+
+    def afterwards(self, round_s: float) -> float:
+        """Seconds that the challenge takes after these rounds, beside other plans.
+
+        :param round_s: that a round takes.
+        """
+        return 0.0
 
     def round(self, number: int) -> dict[str, Any]:
         """What the runner needs for a round beside its number."""

@@ -6,7 +6,7 @@ from typing import Any
 from ..core.challenge import Challenge, Compared, Key, Needs, Operation, Sample, Values
 from ..core.index import BULK, CHECK_INDEX, SETUP
 from ..core.limits import COLD, corpus_in_memory, segments, shards_of_searches, warmed
-from ..core.parameters import LOAD, WARMUP, Integer, Many
+from ..core.parameters import LOAD, RACE_MINUTES, WARMUP, Integer, Many
 from .esql_stored_fields import PROFILED, QUERY, CheckEsql, StoredFieldsParams, StoredFieldsRunner
 from .text_values import INDEX, TextValues
 
@@ -100,6 +100,7 @@ CHALLENGES = (
                 high=1000,
             ),
             WARMUP,
+            RACE_MINUTES,
             Integer(
                 "esql_rounds",
                 "Rounds of esql-stored-fields instead of `rounds`: one may take half a minute.",

@@ -20,6 +20,8 @@ SETTING = "index.esql.stored_fields_sequential_proportion"
 """Least share of documents in a page from which stored fields are read in sequence; 8.19 and 9.1 brought it."""
 PRICE = "it is for all queries of the target, and shares at which the other way of reading is faster lose"
 """What one pays for another value of the setting."""
+PROFILED_ROUNDS = 3
+"""Rounds with the profiler, as the challenge has them."""
 AS_IS = "as is"
 """Stands for the target's own value of the setting."""
 LOADER = "ValuesSourceReaderOperator"
@@ -83,6 +85,10 @@ class StoredFieldsParams(RoundParams):
             for setting in shuffled(settings, *key)
         ]
         return {"profile": self.operation["profile"], "settings": asked}
+
+    def afterwards(self, round_s: float) -> float:
+        """That of the rounds with the profiler."""
+        return PROFILED_ROUNDS * round_s
 
 
 def judge(question: Question, response: dict[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 from ..core.challenge import Challenge, Compared, Key, Operation, Sample, Values
 from ..core.index import CHECK_INDEX, CHECK_TARGET, SETUP
 from ..core.limits import corpus_in_memory, said
-from ..core.parameters import FOREIGN, LOAD, SEED, SHARDS, WARMUP, Choice, Flag, Integer, Many
+from ..core.parameters import FOREIGN, LOAD, RACE_MINUTES, SEED, SHARDS, WARMUP, Choice, Flag, Integer, Many
 from ..corpus.encoded import ENCODINGS
 from ..corpus.metrics import BYTES, NAME, Metrics
 from . import cell, load
@@ -332,6 +332,7 @@ INGEST_DECOMP = Challenge(
             high=10_000_000,
         ),
         WARMUP,
+        RACE_MINUTES,
         INGEST_ROUNDS,
     ),
     compared=Compared(cell.SAMPLE, ("wall_ms", "target_cpu_ms"), NAIVE, "ingest_rounds"),
@@ -394,6 +395,7 @@ INGEST_FORMATS = Challenge(
         WebLogs.parameters["documents"],
         SEED,
         WARMUP,
+        RACE_MINUTES,
         INGEST_ROUNDS,
     ),
     compared=Compared(

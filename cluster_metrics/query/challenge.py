@@ -5,7 +5,7 @@ from typing import Any
 from ..core.challenge import Challenge, Compared, Key, Needs, Operation, Sample, Values
 from ..core.index import BULK, CHECK_INDEX, SETUP
 from ..core.limits import corpus_in_memory, segments, shards_of_searches, warm
-from ..core.parameters import LOAD, PASSES, ROUNDS, WARMUP, Integer, Many, Text
+from ..core.parameters import LOAD, PASSES, RACE_MINUTES, ROUNDS, WARMUP, Integer, Many, Text
 from ..corpus.metrics import BYTES, NAME, Metrics
 from ..wire import coverage
 from ..wire.questions import TRANSPORTS
@@ -153,6 +153,7 @@ QUERY_DECOMP = Challenge(
             high=1000,
         ),
         WARMUP,
+        RACE_MINUTES,
         PASSES,
         ROUNDS,
     ),
@@ -237,7 +238,7 @@ QUERY_PROFILE = Challenge(
             rounds="rounds",
         ),
     ),
-    parameters=(*CORPUS, *LOAD, WARMUP, ROUNDS),
+    parameters=(*CORPUS, *LOAD, WARMUP, RACE_MINUTES, ROUNDS),
     compared=Compared(query_profile.COVERAGE, ("wall_ms", "took_ms"), query_profile.OFF, "rounds"),
     minutes=5,
     disk_factor=4,
@@ -334,6 +335,7 @@ QUERY_FRONTIER = Challenge(
             high=3600,
         ),
         WARMUP,
+        RACE_MINUTES,
         ROUNDS,
     ),
     compared=Compared(query_frontier.COVERAGE, ("wall_ms", "took_ms", "percentile_error"), BASE, "rounds"),

@@ -63,6 +63,10 @@ class FrontierParams(RoundParams):
         coverages = [self._coverages.make(CONFIGURATIONS[name], epoch) for name in order]
         return {"coverages": [(coverage, priming(self._coverages, coverage)) for coverage in coverages]}
 
+    def afterwards(self, round_s: float) -> float:
+        """That of frontier-cpu, which reads the CPU time before and after each configuration, a second each."""
+        return len(self.values["configurations"]) * (self.values["frontier_cpu_seconds"] + 2.0)
+
 
 class FrontierRunner(Runner):
     """Runs one round of all configurations, each a ``service_time`` document of its own."""

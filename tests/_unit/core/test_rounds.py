@@ -1,0 +1,138 @@
+"""Races that fit a time: whole rounds, as many as there is time for."""
+
+import asyncio
+import itertools
+import math
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import esrally
+import pytest
+from esrally.driver import driver
+from esrally.track import loader
+from fakes import values
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from cluster_metrics.core import rounds
+from cluster_metrics.core.experiment import Experiment
+from cluster_metrics.core.rounds import ENDING_S, RoundParams, TimeLeft
+from cluster_metrics.esql.esql_stored_fields import PROFILED_ROUNDS, StoredFieldsParams
+from cluster_metrics.query.query_frontier import FrontierParams
+
+ROOT = Path(__file__).parents[3]
+
+
+def walked(times, deadline, warm_up=0, plans=1, afterwards=0.0, start=0.0):
+    """When the rounds ended that were walked, those that warm up left out.
+
+    :param times: of the rounds in seconds, those of warm-up first.
+    """
+    left, now, ends = TimeLeft(deadline, plans), start, []
+    for number, seconds in enumerate(times, 1 - warm_up):
+        if not left.is_enough(now, number > 0, lambda round_s: afterwards):
+            break
+        now += seconds
+        ends += [now] if number > 0 else []
+    return ends
+
+
+def test_rounds_are_walked_as_long_as_they_end_in_time():
+    assert len(walked([10.0] * 50, 100 + ENDING_S)) == 10
+    assert len(walked([10.0] * 50, 99 + ENDING_S)) == 9
+    assert len(walked([10.0] * 50, 100 + ENDING_S, warm_up=3)) == 7
+    assert len(walked([10.0] * 50, math.inf)) == 50
+
+
+def test_the_first_counted_round_is_walked_however_late_it_is():
+    assert walked([10.0] * 50, 5.0, warm_up=2) == [30.0]
+
+
+def test_what_comes_after_the_rounds_is_kept_free():
+    assert len(walked([10.0] * 50, 100 + ENDING_S, afterwards=35.0)) == 6
+
+
+def test_plans_share_the_time_that_is_left():
+    first = walked([10.0] * 50, 200 + ENDING_S, plans=2)
+    second = walked([10.0] * 50, 200 + ENDING_S, plans=1, start=first[-1])
+    assert (len(first), len(second)) == (10, 10)
+    late = walked([10.0] * 3, 200 + ENDING_S, plans=2)
+    assert len(walked([10.0] * 50, 200 + ENDING_S, start=late[-1])) == 17
+
+
+@given(st.lists(st.floats(0.1, 100), min_size=2, max_size=60), st.floats(20, 2000))
+@example([1.0, 1.0], 20.0)
+def test_a_round_is_begun_only_if_the_mean_of_those_before_ends_in_time(times, deadline):
+    ends = walked(times, deadline)
+    assert ends
+    for done, end in enumerate(ends[:-1], 1):
+        assert end + end / done <= deadline - ENDING_S + 1e-6
+    if len(ends) < len(times):
+        assert ends[-1] + ends[-1] / len(ends) > deadline - ENDING_S - 1e-6
+
+
+class Counted(RoundParams):
+    def round(self, number):
+        return {}
+
+
+def scheduled(monkeypatch, deadline, warm_up, iterations, round_s):
+    """The numbers of the rounds that Rally's own schedule of a task walks, each of so many seconds."""
+    clock = itertools.count(1000.0, round_s)
+    monkeypatch.setattr(rounds, "time", SimpleNamespace(time=lambda: next(clock)))
+    params = {"parameters": {}, "warmup-iterations": warm_up, "iterations": iterations}
+    source = Counted(None, params | ({"deadline": deadline, "plans": 1} if deadline else {}))
+    control = driver.IterationBased(warm_up, iterations)
+    allocation = SimpleNamespace(task=SimpleNamespace(operation=SimpleNamespace(type="x")))
+    handle = driver.ScheduleHandle(allocation, SimpleNamespace(next=lambda now: 0), control, None, source)
+
+    async def walk():
+        handle.start()
+        return [params["round"] async for *_, params in handle()]
+
+    return asyncio.run(walk())
+
+
+def test_a_task_of_rallys_ends_with_the_last_round_that_fits(monkeypatch):
+    assert scheduled(monkeypatch, 0, 2, 5, 10) == [-1, 0, 1, 2, 3, 4, 5]
+    assert scheduled(monkeypatch, 1000 + 50 + ENDING_S, 2, 5, 10) == [-1, 0, 1, 2, 3]
+
+
+def test_the_deadline_counts_from_the_start_of_the_race():
+    experiment = Experiment()
+    experiment.cfg = SimpleNamespace(opts=lambda *_, **__: datetime(2026, 1, 1, 12))
+    assert experiment._time_left(values(race_minutes=10), 2) == {"deadline": 1767269400.0, "plans": 2}
+    assert experiment._time_left(values(), 2) == {}
+    experiment.cfg = SimpleNamespace(opts=lambda *_, **__: None)  # as for 'esrally info' of other versions
+    assert experiment._time_left(values(race_minutes=10), 2) == {}
+
+
+def test_every_plan_of_a_challenge_knows_how_many_share_the_time():
+    options = {"params": {"race_minutes": 5}, "time.start": datetime(2026, 1, 1, 12), "race.id": "x"}
+    options["rally.root"] = Path(esrally.__file__).parent
+    cfg = SimpleNamespace(opts=lambda section, key, default_value=None, **_: options.get(key, default_value))
+    track = loader.TrackFileReader(cfg).read("cluster-metrics", str(ROOT / "track.json"), str(ROOT))
+    experiment = Experiment()
+    experiment.cfg = cfg
+    experiment.on_after_load_track(track)
+    found = {}
+    for challenge in track.challenges:
+        tasks = [task for element in challenge.schedule for task in element]
+        found[challenge.name] = {t.name: t.operation.params["plans"] for t in tasks if "deadline" in t.operation.params}
+    assert {name: plans for name, plans in found.items() if plans} == {
+        "query-decomp": {"plan": 1},
+        "query-profile": {"profile": 1},
+        "query-frontier": {"frontier": 1},
+        "ingest-decomp": {"ingest-steps": 1},
+        "ingest-formats": {"formats": 1},
+        "esql-stored-fields": {"stored-fields": 1},
+        "sketch-floor": {"floor-ingest": 2, "floor-questions": 1},
+    }
+
+
+@pytest.mark.parametrize("kind, seconds", [(FrontierParams, 2 * (3 + 2)), (StoredFieldsParams, PROFILED_ROUNDS * 7.0)])
+def test_what_a_challenge_does_after_its_rounds_is_known(kind, seconds):
+    source = object.__new__(kind)
+    source.values = {"configurations": ["production", "msearch"], "frontier_cpu_seconds": 3}
+    assert source.afterwards(7.0) == seconds
