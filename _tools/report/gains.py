@@ -20,7 +20,7 @@ class Gain:
     :param change: what is changed.
     :param against: the configuration that it is held against.
     :param times: times as fast, formed within each round.
-    :param costs: by :data:`.ranking.COSTS`, as far as the race recorded them: ratios to those of what it is held
+    :param costs: by :data:`.changes.COSTS`, as far as the race recorded them: ratios to those of what it is held
         against, new over old, and the greatest relative error of the answers before and with it.
     """
 

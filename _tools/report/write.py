@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..race.variables import Exit, shown, variable
-from . import compare, gate, glossary, limits, noise, page, ranking, references, schedule, sides
+from . import changes, compare, gate, glossary, limits, noise, page, ranking, references, schedule, sides
 from .answer import Answer, answer_of
 from .explained import report_of
 from .race import IncompleteError, Race, ReportError, connect, load, load_all, machine_of
@@ -160,9 +160,9 @@ def write_changes(ini: Path, race_id: str, folder: Path, test_mode: bool = False
     :raises ReportError: when there is no race to rank.
     """
     found = ranking.ranking(connect(ini), race_id, test_mode, datetime.now(timezone.utc))
-    answer = ranking.answer_of(found)
-    sections = with_answer(answer, ranking.sections(found))
-    record = ranking.record(found) | {"answer": answer.record(), "sections": [s.record() for s in sections]}
+    answer = changes.answer_of(found)
+    sections = with_answer(answer, changes.sections(found))
+    record = changes.record(found) | {"answer": answer.record(), "sections": [s.record() for s in sections]}
     title = "Which change buys how much"
     write_pages(folder / CHANGES, Pages(title, sections, answer.head, record, []), answer, None, verbose)
 

@@ -10,9 +10,10 @@ from stores import Store, documents_of, recorded
 
 from _tools.report import write
 from _tools.report.answer import times_as_fast
+from _tools.report.changes import COSTS, answer_of, sections
 from _tools.report.gains import inverse
 from _tools.report.race import ReportError
-from _tools.report.ranking import COSTS, answer_of, ranking, sections
+from _tools.report.ranking import ranking
 from _tools.report.stats import Estimate
 from cluster_metrics.capacity.challenge import INDEX, change_of
 from cluster_metrics.core.change import KINDS, PARTS
