@@ -142,7 +142,8 @@ def _elsewhere(race: Race, first: Race) -> str:
     one, other = ({k: v for k, v in r.machine.items() if k in MACHINE and k != "load"} for r in (race, first))
     differing = [text for k, text in MACHINE.items() if one.get(k) != other.get(k)]
     differing += ["where the load driver runs"] if race.local != first.local else []
-    differing += ["cores of the target"] if _cores(race) != _cores(first) else []
+    if race.local is not True and _cores(race) != _cores(first):  # all that is known of a machine elsewhere
+        differing.append("cores of the target")
     return f"ran on another machine ({', '.join(differing)})" if race.target and differing else ""
 
 

@@ -142,7 +142,9 @@ def changes(race: Race) -> Iterator[Gain]:
             walls = np.log(cells.matrix("wall_ms", names))
             times = median(np.exp((walls[: len(shares)] - walls[len(shares) :]).mean(axis=0)))
             text = f"{SETTING}: {setting}, mean over {len(shares)} shares of the documents"
-            yield Gain(Change(text, ("settings",), "query", PRICE), f"its own {cells.proportion():g}", times)
+            own = cells.proportion()
+            against = "the target's own" if own is None else f"the target's own {own:g}"
+            yield Gain(Change(text, ("settings",), "query", PRICE), against, times)
 
 
 def sections(race: Race) -> list[Section]:

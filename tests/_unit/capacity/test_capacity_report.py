@@ -134,3 +134,24 @@ def test_nodes_that_share_the_cores_freely_are_warned_of():
     assert [w.kind for w in answer_of(made("r", "capacity-query", passes=5, cores=0)).warnings] == ["shared-cores"]
     drifting = made("r", "capacity-query", passes=5, held_by="nothing")
     assert [w.kind for w in answer_of(drifting).warnings] == ["shared-cores"]
+
+
+@pytest.mark.parametrize("challenge, part", [("capacity-query", "query"), ("capacity-index", "ingest")])
+def test_shards_and_replicas_are_changes_held_against_one_shard(challenge, part):
+    name = {"capacity-index": "capacity-indexing"}.get(challenge, challenge)
+    race = made("x", name, passes=6)
+    gains = {gain.change.text: gain for gain in capacity_cells.changes(race)}
+    assert len(gains) == 8 and "1 shard, 0 replicas" not in gains
+    three = gains["3 shards, 0 replicas"]
+    cells = capacity_cells.cells_of(race, challenge)
+    ratio = capacity_cells.compared(cells["3s-0r"], cells["1s-0r"])
+    assert (three.times.value, three.times.low, three.against) == (ratio.value, ratio.low, "1s-0r")
+    assert (three.change.part, three.change.kinds, three.change.price) == (part, ("shape of the cluster",), "none")
+    assert gains["1 shard, 2 replicas"].change.price == "3 times the disk, and each document is indexed 3 times"
+    assert three.costs["target_cpu"].value == pytest.approx(1 / three.times.value, rel=0.05)
+
+
+def test_in_a_mixed_race_cells_are_held_against_one_at_the_same_rate():
+    gains = list(capacity_cells.changes(made("x", "capacity-mixed")))
+    assert len(gains) == 16 and {gain.against for gain in gains} == {"1s-0r-50", "1s-0r-150"}
+    assert all(gain.against.endswith("150") == ("150 documents/s" in gain.change.text) for gain in gains)

@@ -127,3 +127,15 @@ def test_the_answer_is_the_setting_and_what_the_targets_own_costs():
     assert lines["its own 0.2"].endswith("as long, at 10.0 % of the documents")
     few = dict(answer_of(race("x", rounds=5)).lines())
     assert few["recommended"] == "nothing: a verdict takes esql_rounds:20" and "its own 0.2" not in few
+
+
+def test_a_value_of_the_setting_is_a_change_of_the_mean_over_shares():
+    gains = {gain.change.text.split(": ")[1].split(",")[0]: gain for gain in esql.changes(race("a"))}
+    assert gains.keys() == {"0", "1"} and {gain.against for gain in gains.values()} == {"the target's own 0.2"}
+    for setting, gain in gains.items():
+        expected = [
+            np.log(cost(share, share == 1000 or share / 1000 >= 0.2) / cost(share, share / 1000 >= float(setting)))
+            for share in SHARES
+        ]
+        assert gain.times.value == pytest.approx(float(np.exp(np.mean(expected))), rel=0.02)
+    assert list(esql.changes(race("a", settings=("0", "1")))) == []

@@ -125,3 +125,18 @@ def test_the_answer_is_the_gain_over_all_sizes():
         == "1.11 × [1.11, 1.11] the throughput of JSON over all bulk sizes: improved"
     )
     assert lines["published"] == "of 6 statements: 2 yes, 4 no"
+
+
+def test_formats_and_bulk_sizes_are_changes_with_what_they_cost():
+    gains = {gain.change.text: gain for gain in explained.changes(race())}
+    assert gains.keys() == {
+        "smile-32 in place of JSON (metrics, 1 client)",
+        *(f"{size:,} documents a request (metrics, 1 client)" for size in SIZES if size != 1000),
+    }
+    smile = gains["smile-32 in place of JSON (metrics, 1 client)"]
+    assert smile.change.kinds == ("format",) and smile.times.value == pytest.approx(1 / 0.9)
+    assert smile.costs["target_cpu"].value == pytest.approx(0.9)
+    assert smile.costs["bytes"].value == pytest.approx(BYTES["smile-32"] / BYTES["json"])
+    large = gains["10,000 documents a request (metrics, 1 client)"]
+    assert large.change.kinds == ("client",) and large.against == "metrics, 1 client, 1,000 a request"
+    assert large.times.value == pytest.approx(WALL_S[1000] / WALL_S[10_000])

@@ -208,3 +208,12 @@ def test_the_answer_recommends_the_fastest_within_the_error(permille, recommende
     lines = dict(answer_of(made).lines())
     assert lines["recommended"] == recommended
     assert lines["not beaten"] == "hdr-1, hdr-3, of 4 configurations by time and error"
+
+
+def test_every_configuration_is_a_change_held_against_production():
+    gains = {gain.change.text: gain for gain in explained.changes(race(**FIGURES))}
+    assert gains.keys() == {"HDR, 1 digits", "HDR, 3 digits", "HDR, 5 digits"}
+    one = gains["HDR, 1 digits"]
+    assert (one.times.value, one.against, one.change.kinds) == (4.0, BASE, ("query",))
+    assert (one.costs["error_before"], one.costs["error"]) == (0.004, 0.05) and "bytes" not in one.costs
+    assert list(explained.changes(race(hdr_1=(100.0, 0.05)))) == []

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import datetime, timezone
 
 import pytest
@@ -69,6 +70,13 @@ def test_the_newest_race_decides_and_what_differs_is_named():
 def test_load_at_the_start_does_not_make_another_machine():
     found = of(race("a", 1), race("b", 2, machine=MACHINE | {"load": 1.5}), name="a")
     assert [r.id for r in found.races] == ["b"]
+
+
+def test_cores_tell_machines_apart_only_where_the_target_is_elsewhere():
+    held = [TARGET | {"cores": 1}]
+    for local, ranked in ((True, ["b"]), (False, ["a"])):
+        races = [replace(race("a", 1), local=local), replace(race("b", 2, target=held), local=local)]
+        assert [r.id for r in of(*races, name="a").races] == ranked
 
 
 @pytest.mark.parametrize(
