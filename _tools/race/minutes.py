@@ -45,9 +45,10 @@ def expected(challenge: str, params: str) -> str:
     compared, enough = record.compared, record.compared.enough
     asked, round_s = resolved(params)[compared.parameter], 60 * record.minutes / resolved("")[compared.parameter]
     rounds = min(asked, int(60 * minutes / round_s))
+    once = " with passes:1" if "passes" in fitted(challenge, params) else ""
     text = (
         f"MINUTES={minutes}: {challenge} takes about {record.minutes} minutes on two cores with its defaults, "
-        f"{round_s:.0f} s for each {compared.unit} with its share of the set-up, so about {rounds} of {asked} fit"
+        f"{round_s:.0f} s for each {compared.unit} with its share of the set-up, so about {rounds} of {asked} fit{once}"
     )
     if rounds >= enough:
         return f"{text}; a verdict takes {enough}"

@@ -61,12 +61,10 @@ def test_a_challenge_keeps_to_a_time_or_refuses_it_in_one_line(given, challenge)
 
 def test_what_may_be_expected_is_said_before_the_race(given):
     given(MINUTES=10)
-    assert minutes.expected("query-decomp", "").endswith("so about 26 of 40 fit; a verdict takes 20")
+    assert minutes.expected("query-decomp", "").endswith("so about 26 of 40 fit with passes:1; a verdict takes 20")
     given(MINUTES=7)
     short = minutes.expected("query-decomp", "")
-    assert (
-        "22 s for each round with its share of the set-up, so about 18 of 40 fit; this cannot carry a verdict" in short
-    )
+    assert "22 s for each round with its share of the set-up, so about 18 of 40 fit with passes:1; this" in short
     assert short.endswith("a verdict, which takes 20: race with MINUTES=8 or more")
     given(MINUTES=60)
     assert "about 10 of 10 fit; this cannot carry a verdict" in minutes.expected("query-decomp", "rounds:10")
