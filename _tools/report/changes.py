@@ -134,7 +134,7 @@ def _left_out(found: Ranking) -> list[str | Table]:
     never = sorted(name for name in challenges() if name not in there)
     return [
         *([Table("left out", columns, rows)] if rows else ["No race that is newer than these was left out."]),
-        *([f"Never raced: {', '.join(never)}."] if never else []),
+        *([f"Not in this store: {', '.join(never)}."] if never else []),
     ]
 
 
