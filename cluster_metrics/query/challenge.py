@@ -422,6 +422,7 @@ CPU_PROFILE = Challenge(
             form="none, or host:port on 127.0.0.1",
         ),
         WARMUP,
+        RACE_MINUTES,
         ROUNDS,
     ),
     compared=Compared(cpu_profile.PLAIN, ("wall_ms", "took_ms", "target_cpu_ms"), "D_td-serial", "rounds"),

@@ -122,6 +122,7 @@ def test_every_plan_of_a_challenge_knows_how_many_share_the_time():
         found[challenge.name] = {t.name: t.operation.params["plans"] for t in tasks if "deadline" in t.operation.params}
     assert {name: plans for name, plans in found.items() if plans} == {
         "query-decomp": {"plan": 1},
+        "cpu-profile": {"cpu-profile": 1},
         "query-profile": {"profile": 1},
         "query-frontier": {"frontier": 1},
         "ingest-decomp": {"ingest-steps": 1},
