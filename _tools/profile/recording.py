@@ -38,7 +38,7 @@ def convert(folder: Path, downloads: Path) -> str:
         with tempfile.TemporaryDirectory() as classes:
             with zipfile.ZipFile(fetch(D3, downloads)) as z:
                 (folder / D3_FILE).write_bytes(z.read(D3_PLACE))
-            compile_java(SOURCE, [], Path(classes), fetch(ECJ, downloads))
+            compile_java([SOURCE], [], Path(classes), fetch(ECJ, downloads))
             command = [str(JRE_HOME / "bin" / "java"), f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-cp", classes, SOURCE.stem]
             done = subprocess.run([*command, *map(str, recordings)], capture_output=True, text=True, check=False)
     except (InstallError, OSError) as e:

@@ -8,6 +8,7 @@ from .noise import moment
 from .race import MACHINE
 from .sides import Comparison, facts
 from .stats import ENOUGH_RACES
+from .text import count
 
 LAYOUT = ("documents", "segments")
 VERSIONS = ("Elasticsearch", "JVM", "Rally", "track", "track revision")
@@ -71,7 +72,7 @@ def _few(found: Comparison) -> Iterator[RaceWarning]:
         cells = side.cells[0]
         least = min(len(cells.samples(name)) for name in cells.names)
         if least < enough and not all(map(found.replicated, found.sides[1:] if side is first else [side])):
-            seen = f"race {side.races[0].id} has {least} {found.compared.unit}s, a verdict takes {enough}"
+            seen = f"race {side.races[0].id} has {count(least, found.compared.unit)}, a verdict takes {enough}"
             option = f"race with {found.compared.parameter}:{enough}, or each side {SIDES} times: {_commands(found)}"
             yield RaceWarning("too-few", seen, option, value=least)
     for side in found.sides[1:]:

@@ -14,7 +14,7 @@ from .sides import TOGETHER, Comparison, Side
 from .stability import told
 from .stats import THRESHOLD, cv, median
 from .table import Column, Table, Words, share
-from .text import interval, number, percent, setting
+from .text import interval, number, percent, plural, setting
 from .verdicts import gate_of
 
 COLUMNS = ("cell", "figure", "side", "race", "n", "median", "low", "high", "cv", "ratio", "ratio_low", "ratio_high")
@@ -107,9 +107,9 @@ def _medians(found: Comparison, key: str) -> list[str | Table]:
             rows.append({"cell": cell} | {k: _level(of) for k, of in levels.items()})
     if not rows:
         return []
-    unit = found.compared.unit
+    units = plural(found.compared.unit)
     races = "; of several races, the median over their medians (CV of these)"
-    text = f"Median over {unit}s (CV of the {unit}s){races if any(s.pooled for s in found.sides) else ''}."
+    text = f"Median over {units} (CV of the {units}){races if any(s.pooled for s in found.sides) else ''}."
     columns = [Words("cell", "cell"), *(Column(_key(s), s.title) for s in found.sides)]
     return [text, Table(f"medians {key}", columns, rows)]
 

@@ -45,13 +45,14 @@ def _replication(race: Race) -> Iterator[str]:
     unit = race.record.compared.unit
     units = len({sample.meta[unit] for sample in race.samples if unit in sample.meta})
     if units:
-        few = f" With fewer than {FEW_ROUNDS} {unit}s they are too narrow, too." if units < FEW_ROUNDS else ""
+        few = f" With fewer than {count(FEW_ROUNDS, unit)} they are too narrow, too." if units < FEW_ROUNDS else ""
         yield (
-            f"Intervals come from {units:,} {unit}{'' if units == 1 else 's'} of one race: they do not hold what "
+            f"Intervals come from {count(units, unit)} of one race: they do not hold what "
             f"differs from race to race.{few}"
         )
     if found := cut(race):
-        yield f"{units} {unit}s{found} (`race_minutes`): whole rounds only, those that would have ended later left out."
+        whole = "whole rounds only, those that would have ended later left out"
+        yield f"{count(units, unit)}{found} (`race_minutes`): {whole}."
     if race.samples:
         minutes = (max(s.at for s in race.samples) - min(s.at for s in race.samples)) / 60_000
         yield f"The samples were taken within {minutes:.1f} minutes; slower changes of the machine are not seen."

@@ -18,6 +18,7 @@ from .race import MACHINE, Race, ReportError
 from .section import Section
 from .stats import Verdict, log_error, log_level, log_level_error, median, ratio, verdict, widened
 from .table import Column, Table, Words, share
+from .text import plural
 
 LEAST_RACES = 3
 DAYS = 7.0
@@ -178,7 +179,7 @@ def sections(races: list[Race], floor: Floor) -> list[Section]:
     rows.append({"cell": "geometric mean", "floor": math.expm1(floor.all_cells)})
     unit = races[0].record.compared.unit
     columns = [Words("cell", "cell"), Column("least", "least median"), Column("greatest", "greatest")]
-    columns += [share("cv", f"CV of {unit}s"), share("floor", "noise floor")]
+    columns += [share("cv", f"CV of {plural(unit)}"), share("floor", "noise floor")]
     columns += [Column("different", "pairs called different"), Column("different_floored", "with floor")]
     text = (
         f"{len(races)} races of one configuration; {races[0].figure(judged)}. The noise floor is half of the 95 % "

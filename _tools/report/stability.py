@@ -11,7 +11,7 @@ from .race import Race
 from .section import Figure, Section
 from .stats import RESEMBLING, Samples, autocorrelation, cv, drift, outliers
 from .table import Column, Table, Words, share
-from .text import count, percent
+from .text import count, percent, plural
 
 STEADY_CV = 0.05
 """CV up to which 20 rounds find a slow-down of 10 % in 95 of 100 cases, within a race or between races that differ by
@@ -100,7 +100,7 @@ def _noisy(race: Race, cells: Cells, drifting: bool) -> list[RaceWarning]:
             why += f"; {option}"
             option = f"race longer: {compared.parameter}:{wanted} for {compared.base} ({percent(spread)})"
     seen = (
-        f"noisy: in {len(noisy)} of {len(samples)} configurations, most in {worst} (the {compared.unit}s' CV is "
+        f"noisy: in {len(noisy)} of {len(samples)} configurations, most in {worst} (the {plural(compared.unit)}' CV is "
         f"{percent(noisy[worst])})"
     )
     return [RaceWarning("noisy", seen, option, why, noisy[worst])]
@@ -115,14 +115,14 @@ def drift_of_rounds(race: Race, cells: Cells) -> Check:
     if len(levels) < 3:
         return ""
     found = drift(levels)
-    test = f"Spearman's test over {len(levels)} {unit}s, p = {found.p:.2g}"
+    test = f"Spearman's test over {count(len(levels), unit)}, p = {found.p:.2g}"
     if found.p >= DRIFT_LEVEL:
         return f"no drift: configurations together rise or fall from {unit} to {unit} no more than by chance ({test})"
     return RaceWarning(
         "drift",
         f"drift: configurations together change by {signed(found.change)} from the first {unit} to the last ({test})",
         "raise warmup_iterations until this goes",
-        f"ratios and shares are taken within {unit}s and hold, absolute times do not",
+        f"ratios and shares are taken within {plural(unit)} and hold, absolute times do not",
         found.change,
     )
 
@@ -191,13 +191,13 @@ def _spread(race: Race, cells: Cells) -> list[str | Table]:
             base, own = cells.values(judged, compared.base, name)
             row["cv_ratio"], row["resembling"] = cv(own / base), autocorrelation(own / base)
         rows.append(row | {k: getattr(counts, k) for k in ("low_severe", "low_mild", "high_mild", "high_severe")})
-    columns = [Words("cell", "configuration"), Column("n", f"{unit}s"), Column("median", "median"), share("cv", "CV")]
+    columns = [Words("cell", "configuration"), Column("n", plural(unit)), Column("median", "median"), share("cv", "CV")]
     columns += [share("cv_ratio", "CV of ratio"), Column("resembling", "its autocorrelation", form="{:.2f}".format)]
     columns += [Column("low_severe", "low severe"), Column("low_mild", "low mild")]
     columns += [Column("high_mild", "high mild"), Column("high_severe", "high severe")]
     return [
-        f"Spread of the {unit}s, {race.figure(judged)}. The ratio is that to {compared.base} within each {unit}; its "
-        "CV is what counts for ratios within this race, the other for comparisons with other races. Its "
+        f"Spread of the {plural(unit)}, {race.figure(judged)}. The ratio is that to {compared.base} within each "
+        f"{unit}; its CV is what counts for ratios within this race, the other for comparisons with other races. Its "
         f"autocorrelation is that with the next {unit}; above {RESEMBLING:g} intervals are widened. Outliers by "
         "Tukey's fences: mild beyond 1.5, severe beyond 3 interquartile ranges outside the quartiles; counted here, "
         "dropped nowhere.",

@@ -54,7 +54,10 @@ def started(at: float) -> str:
 
 def count(number: float, unit: str) -> str:
     """A number with its unit, such as 1 node, 2 nodes, 3 passes, 4 queries or 0.4 cores."""
-    if number != 1:
-        ending = "es" if unit.endswith(("s", "ch")) else "s"
-        unit = f"{unit[:-1]}ies" if unit.endswith("y") else f"{unit}{ending}"
-    return f"{number:,.12g} {unit}"
+    return f"{number:,.12g} {unit if number == 1 else plural(unit)}"
+
+
+def plural(unit: str) -> str:
+    """Of a unit: nodes, passes, queries."""
+    ending = "es" if unit.endswith(("s", "ch")) else "s"
+    return f"{unit[:-1]}ies" if unit.endswith("y") else f"{unit}{ending}"

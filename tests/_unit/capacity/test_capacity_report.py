@@ -5,6 +5,7 @@ import re
 import pytest
 from capacities import COSTS, DOCUMENTS, INDEX_COSTS, made
 
+from _tools.report import limits
 from _tools.report.answer import answer_of
 from _tools.report.cells import compared_in
 from _tools.report.explained import report_of
@@ -155,3 +156,10 @@ def test_in_a_mixed_race_cells_are_held_against_one_at_the_same_rate():
     gains = list(capacity_cells.changes(made("x", "capacity-mixed")))
     assert len(gains) == 16 and {gain.against for gain in gains} == {"1s-0r-50", "1s-0r-150"}
     assert all(gain.against.endswith("150") == ("150 documents/s" in gain.change.text) for gain in gains)
+
+
+def test_the_unit_of_replication_is_named_in_good_english():
+    text = limits.section(made("a", "capacity-query")).text
+    assert (
+        "Intervals come from 3 passes of one race" in text and "With fewer than 10 passes they are too narrow" in text
+    )
