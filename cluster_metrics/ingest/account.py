@@ -15,6 +15,8 @@ from ..wire.stats import changed, garbage_collections, target_cpu_ms
 
 ACCOUNT = f"{NAME}-account"
 """A small index in which the clients, on whatever host, note what they sent, and each epoch how it found the target."""
+REPEATED = ("retries", "repeated_docs", "retry_wait_ms")
+"""What a load counts of requests that were repeated."""
 LONG_S = 1800
 """Time that a refresh may take."""
 
@@ -141,7 +143,7 @@ class IngestEpoch(Guard):
                 await put_note(es, "snapshot", now | {"nodes": es.nodes_started})
             stats = (await request(es, "GET", f"/{NAME}/_stats/store,segments,translog"))["_all"]
         spans = [tally["span"] for tally in tallies]
-        sums = ("requests", "retries", "took_ms", "send_ms", "parse_ms", "bytes_out", "bytes_in")
+        sums = ("requests", *REPEATED, "took_ms", "send_ms", "parse_ms", "bytes_out", "bytes_in")
         return {
             "weight": 1,
             "unit": "ops",

@@ -19,7 +19,11 @@ from .weblogs import WebLogs
 
 CORPUS = (*Metrics.parameters.values(), BYTES)
 WHICH = Key("epoch", "", "epoch that was loaded; 0 where a load has all of them")
-RETRIES = Key("retries", "requests", "requests repeated after status 429")
+RETRIES = (
+    Key("retries", "requests", "requests repeated, as a whole or in part, after status 429"),
+    Key("repeated_docs", "documents", "documents sent again by these", optional=True),
+    Key("retry_wait_ms", "ms", "pauses before these, summed over clients", optional=True),
+)
 TOOK = Key("took", "ms", "`took`; its resolution is that of the node's clock")
 BYTES_OUT = Key("bytes_out", "bytes", "bodies as sent")
 BYTES_IN = Key("bytes_in", "bytes", "bodies as received; 0 with Rally's own runner, which does not tell")
@@ -89,7 +93,7 @@ LOADED = (
                     Key("encode_ms", "ms", "compressing the body"),
                     BYTES_OUT,
                     BYTES_IN,
-                    RETRIES,
+                    *RETRIES,
                     Key("merges_current", "", "merges under way, asked about once a second", optional=True),
                     Key("merge_bytes_current", "bytes", "bytes of these", optional=True),
                 ),
@@ -115,7 +119,7 @@ LOADED = (
                     Key("acknowledged", "documents", "documents acknowledged"),
                     Key("found", "documents", "documents found after the refresh"),
                     Key("requests", "requests", "bulk requests, repeated ones included"),
-                    RETRIES,
+                    *RETRIES,
                     Key("took_ms", "ms", "`took` over its bulk requests"),
                     SEND,
                     PARSE,
@@ -147,7 +151,7 @@ CELL = (
     Key("bytes_out", "bytes", "bodies of requests"),
     Key("bytes_in", "bytes", "bodies of responses"),
     Key("requests", "requests", "HTTP requests"),
-    RETRIES,
+    *RETRIES,
     Key("connections", "connections", "connections that the nodes accepted, one of them to ask for their number"),
     Key("client_cpu_ms", "ms", "CPU time of the load driver for a cell"),
     Key("target_cpu_ms", "ms", "CPU time of the target for a cell, the refresh at its end included"),
@@ -164,6 +168,23 @@ ENCODED = (
     Key("documents", "documents", "documents encoded, with their actions"),
     Key("client_cpu_ms", "ms", "CPU time of the load driver"),
     Key("bytes", "bytes", "what came out"),
+)
+BACKOFF = (
+    Integer(
+        "bulk_retries",
+        "How often documents of a bulk request that a full queue rejected (status 429) are sent again, they alone; not "
+        "with bulk_runner native.",
+        "times",
+        low=0,
+        high=20,
+    ),
+    Integer(
+        "bulk_retry_pause_ms",
+        "Pause before the first of these; it doubles with each further one.",
+        "ms",
+        low=1,
+        high=60_000,
+    ),
 )
 ENCODINGS_OF_LOAD = (
     Choice(
@@ -272,7 +293,7 @@ INGEST = Challenge(
     question="Where does the time of the ingest go, epoch by epoch?",
     corpora=(Metrics,),
     operations=LOADED,
-    parameters=(*CORPUS, *LOAD, *ENCODINGS_OF_LOAD),
+    parameters=(*CORPUS, *LOAD, *ENCODINGS_OF_LOAD, *BACKOFF),
     compared=Compared(load.EPOCH, ("wall_ms", "took_ms", "target_cpu_ms"), load.EPOCH, "epochs", alone=True),
     minutes=4,
     disk_factor=5,
@@ -319,6 +340,7 @@ INGEST_DECOMP = Challenge(
         *CORPUS,
         *SHARDS,
         FOREIGN,
+        *BACKOFF,
         Choice(
             "design",
             "How ingest-decomp takes its steps: each on top of those before, or each on top of the naive client.",
@@ -375,6 +397,7 @@ INGEST_FORMATS = Challenge(
         *CORPUS,
         *SHARDS,
         FOREIGN,
+        *BACKOFF,
         Many("format_corpora", "What ingest-formats ingests.", "", True, choices=CORPORA),
         Many(
             "formats",

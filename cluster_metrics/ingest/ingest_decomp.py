@@ -17,7 +17,7 @@ from ..core.rounds import RoundParams, Runner, round_result, shuffled
 from ..corpus.encoded import metrics_bodies
 from ..corpus.metrics import NAME, Metrics
 from ..corpus.prepared import Prepared
-from ..wire.bulk import BulkCounts, send_bulk
+from ..wire.bulk import USUAL, Backoff, BulkCounts, send_bulk
 from ..wire.requests import once
 from .cell import INDEX, IngestCell, index_settings, run_cells
 from .steps import NATIVE, Client, clients
@@ -92,10 +92,12 @@ class Rows:
     """The first rows of an epoch in each form that a client starts from, made before anything is timed.
 
     :param count: how many.
+    :param backoff: how rows that a full queue rejected are sent again.
     """
 
-    def __init__(self, epoch: int, rows_file: str, count: int):
+    def __init__(self, epoch: int, rows_file: str, count: int, backoff: Backoff = USUAL):
         self.count = count
+        self._backoff = backoff
         self._file = rows_file
         self._encoded = metrics_bodies(epoch, rows_file)
         with open(rows_file, "rb") as f:
@@ -108,7 +110,7 @@ class Rows:
         return [*found, IngestCell(NATIVE, self._by_rally, send_by_rally)]
 
     def _cell(self, name: str, client: Client) -> IngestCell:
-        send = partial(send_bulk, filter_path=client.filter_path)
+        send = partial(send_bulk, filter_path=client.filter_path, backoff=self._backoff)
         if client.sliced:
             body = self._encoded.body
         else:
@@ -140,7 +142,7 @@ class IngestDecompParams(RoundParams):
     epoch 1.
 
     Track parameters: ``design``, ``cell_rows``, ``number_of_shards``, ``number_of_replicas``, ``seed``,
-    ``delete_foreign_index``.
+    ``bulk_retries``, ``bulk_retry_pause_ms``, ``delete_foreign_index``.
     """
 
     def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
@@ -151,7 +153,7 @@ class IngestDecompParams(RoundParams):
     def round(self, number: int) -> dict[str, Any]:
         count = self.values["cell_rows"]
         if not self._cells:  # no sooner, for Rally makes param sources before the corpus is there
-            rows = Rows(1, self._prepared.file(), count)
+            rows = Rows(1, self._prepared.file(), count, Backoff.of(self.values))
             self._cells = {cell.name: cell for cell in rows.cells(self.values["design"])}
         mappings = index_body(self.track, NAME)["mappings"]
         order = shuffled(list(self._cells), self.values["seed"], "ingest", number)

@@ -14,7 +14,7 @@ from ..core.rounds import RoundParams, Runner, outcome, round_result, shuffled, 
 from ..corpus.encoded import ACTION, Bodies, metrics_bodies
 from ..corpus.metrics import NAME, Metrics
 from ..corpus.prepared import Prepared
-from ..wire.bulk import send_bulk
+from ..wire.bulk import Backoff, send_bulk
 from . import weblogs
 from .cell import IngestCell, index_settings, run_cells
 from .ingest_decomp import has_orjson
@@ -65,10 +65,10 @@ class _Documents:
     mappings: dict[str, Any]
     decoded: list[dict[str, Any]]
 
-    def cells(self, corpus: str, bulk_sizes: list[int], clients: list[int]) -> Iterator[tuple]:
+    def cells(self, corpus: str, bulk_sizes: list[int], clients: list[int], backoff: Backoff) -> Iterator[tuple]:
         """Each cell with its number of documents and the mappings of its index."""
         for encoding, encoded in self.encoded.items():
-            send = partial(send_bulk, content_type=encoded.content_type)
+            send = partial(send_bulk, content_type=encoded.content_type, backoff=backoff)
             for bulk_size, count in itertools.product(bulk_sizes, clients):
                 name = f"{corpus}-{encoding}-{bulk_size}-by-{count}"
                 meta = {"corpus": corpus, "encoding": encoding}
@@ -81,7 +81,7 @@ class IngestFormatsParams(RoundParams):
 
     Track parameters: ``format_corpora``, ``formats``, ``bulk_sizes``, ``client_counts`` (0 is as many as this load
     driver has cores), ``format_rows``, ``number_of_shards``, ``number_of_replicas``, ``seed``,
-    ``delete_foreign_index``.
+    ``bulk_retries``, ``bulk_retry_pause_ms``, ``delete_foreign_index``.
     """
 
     def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
@@ -98,7 +98,7 @@ class IngestFormatsParams(RoundParams):
             self._cells = {
                 cell[0].name: cell
                 for name, documents in self._documents.items()
-                for cell in documents.cells(name, self.values["bulk_sizes"], clients)
+                for cell in documents.cells(name, self.values["bulk_sizes"], clients, Backoff.of(self.values))
             }
         order = shuffled(list(self._cells), self.values["seed"], "formats", number)
         return {

@@ -1,7 +1,6 @@
 """The load of the ingest challenges: layout, runner, param source and scheduler of its bulk requests."""
 
 import copy
-import gzip
 import math
 import time
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from ..core.rounds import Params, Runner
 from ..corpus.encoded import Bodies, metrics_bodies
 from ..corpus.metrics import NAME, Metrics
 from ..corpus.prepared import Prepared
-from ..wire.bulk import FILTER, REASON_CHARS, BulkCounts, send_bulk
+from ..wire.bulk import FILTER, REASON_CHARS, Backoff, BulkCounts, send_bulk
 from ..wire.requests import get, once
 from .account import put_note, tally_id
 
@@ -24,7 +23,6 @@ BULK, EPOCH = "ingest-bulk", "ingest-epoch"
 """Operation types of a load and of the account that follows it."""
 WATCH_S = 1.0
 """How often the first client asks for merges."""
-GZIP_LEVEL = 1
 
 
 class IngestParams(Params):
@@ -131,6 +129,7 @@ class ClientParams:
             "epoch": epochs[0] if len(epochs) == 1 else 0,
             "filter-path": FILTER if values["bulk_response"] == "filtered" else "",
             "compress-requests": values["compress_requests"],
+            "backoff": Backoff.of(values),
             "tally": BulkCounts(),
             "span": {},
         }
@@ -162,7 +161,7 @@ class IngestBulk(Runner):
         counts = BulkCounts(sent=documents)
         params["span"].setdefault("started", time.time())
         try:
-            counts, encode_ms = await (_native if "native" in params else _slice)(es, params)
+            counts = await (_native if "native" in params else _slice)(es, params)
         except (elasticsearch.ApiError, elasticsearch.TransportError) as e:
             kind = f"HTTP {e.status_code}" if isinstance(e, elasticsearch.ApiError) else type(e).__name__
             counts.rejected[kind] = documents
@@ -183,10 +182,12 @@ class IngestBulk(Runner):
             "took": round(counts.took_ms),
             "send_ms": counts.send_ms,
             "parse_ms": counts.parse_ms,
-            "encode_ms": encode_ms,
+            "encode_ms": counts.encode_ms,
             "bytes_out": counts.bytes_out,
             "bytes_in": counts.bytes_in,
             "retries": counts.retries,
+            "repeated_docs": counts.repeated_docs,
+            "retry_wait_ms": counts.retry_wait_ms,
         }
         if counts.errors:
             meta |= {"error-type": "rejected-documents", "error-description": counts.problem()}
@@ -196,20 +197,20 @@ class IngestBulk(Runner):
         return meta
 
 
-async def _slice(es: Any, params: dict[str, Any]) -> tuple[BulkCounts, float]:
-    body, headers, encode_ms = params["body"], {}, 0.0
-    if params["compress-requests"]:
-        started = time.perf_counter()
-        body, headers = gzip.compress(body, GZIP_LEVEL), {"content-encoding": "gzip"}
-        encode_ms = 1000 * (time.perf_counter() - started)
-    filter_path = params["filter-path"]
-    return (
-        await send_bulk(es, NAME, body, params["documents"], params["content-type"], filter_path, headers),
-        encode_ms,
+async def _slice(es: Any, params: dict[str, Any]) -> BulkCounts:
+    return await send_bulk(
+        es,
+        NAME,
+        params["body"],
+        params["documents"],
+        params["content-type"],
+        params["filter-path"],
+        params["compress-requests"],
+        params["backoff"],
     )
 
 
-async def _native(es: Any, params: dict[str, Any]) -> tuple[BulkCounts, float]:
+async def _native(es: Any, params: dict[str, Any]) -> BulkCounts:
     started = time.perf_counter()
     result = await BulkIndex()(once(es), params["native"])
     counts = BulkCounts(
@@ -223,7 +224,7 @@ async def _native(es: Any, params: dict[str, Any]) -> tuple[BulkCounts, float]:
     if counts.errors:
         counts.rejected[str(result["max-doc-status"])] = counts.errors
         counts.reasons.append(result.get("error-description", "")[:REASON_CHARS])
-    return counts, 0.0
+    return counts
 
 
 def pace_of(values: Values) -> dict[str, float]:

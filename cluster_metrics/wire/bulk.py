@@ -1,10 +1,11 @@
 """Sends bulk bodies and counts what became of every document."""
 
 import asyncio
+import gzip
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,12 +13,17 @@ from esrally import exceptions
 
 from ..corpus.encoded import JSON_ACTION
 from .requests import REFUSAL_CHARS, aside, at_once, guarding, headers_of, once, refusal
+from .smile import CONTENT_TYPE as SMILE
+from .smile import SEPARATOR
 
 FILTER = "took,errors,items.*.error"
 """``filter_path`` that leaves 25 bytes of a response without errors, and of another one what went wrong."""
+STATUSES = ",items.*.status"
+"""What of a filtered response tells which documents were rejected, in 24 bytes a document."""
 MOST_RETRIES = 5
 FIRST_BACKOFF_S = 0.5
 """Pause before the first retry; it doubles with each further one."""
+GZIP_LEVEL = 1
 MOST_REASONS = 3
 REASON_CHARS = REFUSAL_CHARS
 """Of a document's reason that are shown: it names the privileges that allow to index, too."""
@@ -36,6 +42,30 @@ REJECTED = "429 es_rejected_execution_exception"
 """A full queue; known by its type where a filtered response has no status."""
 
 
+@dataclass(frozen=True)
+class Backoff:
+    """How documents that Elasticsearch has no room for (status 429) are sent again.
+
+    :param most: how often (default 5).
+    :param pause_s: before the first time, in s (default 0.5); the pause doubles with each further one.
+    :param one_by_one: whether a part of a request may be rejected, as by an index of several shards, so that a filtered
+        response must have the status of each document (default false).
+    """
+
+    most: int = MOST_RETRIES
+    pause_s: float = FIRST_BACKOFF_S
+    one_by_one: bool = False
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "Backoff":
+        """As the track parameters ``bulk_retries``, ``bulk_retry_pause_ms`` and ``number_of_shards`` say."""
+        pause_s = values["bulk_retry_pause_ms"] / 1000
+        return cls(values["bulk_retries"], pause_s, one_by_one=values["number_of_shards"] > 1)
+
+
+USUAL = Backoff()
+
+
 def with_actions(lines: Iterable[bytes]) -> bytes:
     """Lines of JSON, each a document, as a bulk body that indexes them."""
     return b"".join(JSON_ACTION + line for line in lines)
@@ -50,10 +80,13 @@ class BulkCounts:
     :param rejected: documents that it did not take, by type of the error, with its status where the response has it.
     :param reasons: the first three different reasons, shortened.
     :param requests: HTTP requests, retries included.
-    :param retries: requests repeated because Elasticsearch had no room for them (status 429).
+    :param retries: requests repeated, as a whole or in part, because Elasticsearch had no room (status 429).
+    :param repeated_docs: documents sent again by these, each as often as that was.
+    :param retry_wait_ms: pauses before these.
     :param took_ms: sum of ``took``; its resolution is that of the node's clock, 200 ms by default.
     :param send_ms: sum over requests of the time from the start of sending to the end of the response.
     :param parse_ms: sum over requests of the time to decode the response.
+    :param encode_ms: sum over requests of the time to compress the body.
     :param bytes_out: of the bodies.
     :param bytes_in: of the responses.
     """
@@ -64,9 +97,12 @@ class BulkCounts:
     reasons: list[str] = field(default_factory=list)
     requests: int = 0
     retries: int = 0
+    repeated_docs: int = 0
+    retry_wait_ms: float = 0.0
     took_ms: float = 0.0
     send_ms: float = 0.0
     parse_ms: float = 0.0
+    encode_ms: float = 0.0
     bytes_out: int = 0
     bytes_in: int = 0
 
@@ -89,13 +125,16 @@ class BulkCounts:
         return f"{self.errors:,} of {self.sent:,} documents rejected: {kinds} ({' | '.join(self.reasons)})"
 
 
-async def load(es: Any, index: str, body: bytes, documents: int) -> BulkCounts:
-    """Sends a bulk body none of whose documents may be rejected, in the current request context.
+async def load(
+    es: Any, index: str, body: bytes, documents: int, backoff: Backoff = Backoff(one_by_one=True)
+) -> BulkCounts:
+    """Sends a bulk body all of whose documents must be taken in the end, in the current request context.
 
+    :param backoff: how those are sent again that a full queue rejected (default: one by one).
     :raises esrally.exceptions.RallyAssertionError: when one was, or no answer came; this ends the race.
     """
     with guarding(f"bulk to [{index}]"):
-        counts = await send_bulk(es, index, body, documents)
+        counts = await send_bulk(es, index, body, documents, backoff=backoff)
     if counts.errors:
         raise exceptions.RallyAssertionError(f"bulk to [{index}]: {counts.problem()}")
     return counts
@@ -123,54 +162,105 @@ async def send_bulk(
     documents: int,
     content_type: str = "application/x-ndjson",
     filter_path: str = FILTER,
-    headers: dict[str, str] | None = None,
+    compress: bool = False,
+    backoff: Backoff = USUAL,
 ) -> BulkCounts:
     """Sends one bulk body in the current request context and counts what became of its documents.
 
-    A request of which Elasticsearch rejected every document with status 429 (a full queue) is repeated after a pause,
-    up to five times. One of which it rejected some is not: a filtered response does not tell which, and the others
-    would be indexed twice; these count as rejected.
+    Documents that Elasticsearch rejects with status 429 (a full queue) are sent again after a pause, they alone, until
+    it takes them or ``backoff`` says that it is enough; they were not indexed, so none is indexed twice. Where a
+    filtered response does not tell which of several they were, they count as rejected.
 
     :param body: the whole body, in the encoding of ``content_type``.
-    :param documents: how many documents it holds.
+    :param documents: how many documents it holds, each with an action before it.
     :param filter_path: of the response; empty for the whole response.
-    :param headers: further headers, such as ``content-encoding``.
+    :param compress: by gzip (default false).
+    :param backoff: how rejected documents are sent again.
     :raises esrally.exceptions.RallyAssertionError: when Elasticsearch refuses the request as a whole, other than by
         status 429; this ends the race.
     """
+    wanted = filter_path + STATUSES if filter_path and backoff.one_by_one else filter_path
+    path = f"/{index}/_bulk?filter_path={wanted}" if wanted else f"/{index}/_bulk"
+    headers = headers_of(es, content_type) | ({"content-encoding": "gzip"} if compress else {})
+    counts, left, lost = BulkCounts(sent=documents), documents, list[tuple[str, str]]()
+    while True:
+        response = await _send(es, index, path, headers, body, counts)
+        started = time.perf_counter()
+        failures = _failures(response, left)
+        full = _full(response, failures, left) if counts.retries < backoff.most else []
+        counts.parse_ms += 1000 * (time.perf_counter() - started)
+        lost += [failure for failure in failures if not (full and _is_full(failure[0]))]
+        if not full:
+            break
+        if len(full) < left:
+            body, left = _part_of(body, full, SEPARATOR if content_type == SMILE else b"\n"), len(full)
+        paused = time.perf_counter()
+        await asyncio.sleep(backoff.pause_s * 2**counts.retries)
+        counts.retry_wait_ms += 1000 * (time.perf_counter() - paused)
+        counts.retries += 1
+        counts.repeated_docs += left
+    counts.acknowledged = documents - len(lost)
+    counts.rejected = Counter(kind for kind, _ in lost)
+    counts.reasons = list(dict.fromkeys(reason for _, reason in lost))[:MOST_REASONS]
+    return counts
+
+
+async def _send(
+    es: Any, index: str, path: str, headers: dict[str, str], body: bytes, counts: BulkCounts
+) -> dict[str, Any]:
+    """The decoded response to one request, whose times and bytes are added to the counts."""
     import elasticsearch
 
-    path = f"/{index}/_bulk?filter_path={filter_path}" if filter_path else f"/{index}/_bulk"
-    headers = headers_of(es, content_type) | (headers or {})
-    counts = BulkCounts(sent=documents)
-    while True:
-        es.return_raw_response()
+    if "content-encoding" in headers:
         started = time.perf_counter()
-        try:
-            response = await once(es).perform_request(method="POST", path=path, headers=headers, body=body)
-            raw = response.body.getvalue()
-        except elasticsearch.ApiError as e:
-            raw = e.body.getvalue()
-            if e.status_code != 429:
-                raise exceptions.RallyAssertionError(f"bulk to [{index}] was refused: {_meant(refusal(e))}") from None
-        received = time.perf_counter()
-        decoded = json.loads(raw)
-        failures = _failures(decoded, documents)
-        counts.parse_ms += 1000 * (time.perf_counter() - received)
-        counts.send_ms += 1000 * (received - started)
-        counts.took_ms += decoded.get("took", 0)
-        counts.requests += 1
-        counts.bytes_out += len(body)
-        counts.bytes_in += len(raw)
-        counts.rejected = Counter(kind for kind, _ in failures)
-        full = sum(count for kind, count in counts.rejected.items() if kind.startswith("429 "))
-        if full < documents or counts.retries == MOST_RETRIES:
-            break
-        await asyncio.sleep(FIRST_BACKOFF_S * 2**counts.retries)
-        counts.retries += 1
-    counts.acknowledged = documents - len(failures)
-    counts.reasons = list(dict.fromkeys(reason for _, reason in failures))[:MOST_REASONS]
-    return counts
+        body = gzip.compress(body, GZIP_LEVEL)
+        counts.encode_ms += 1000 * (time.perf_counter() - started)
+    es.return_raw_response()
+    started = time.perf_counter()
+    try:
+        response = await once(es).perform_request(method="POST", path=path, headers=headers, body=body)
+        raw = response.body.getvalue()
+    except elasticsearch.ApiError as e:
+        raw = e.body.getvalue()
+        if e.status_code != 429:
+            raise exceptions.RallyAssertionError(f"bulk to [{index}] was refused: {_meant(refusal(e))}") from None
+    received = time.perf_counter()
+    decoded: dict[str, Any] = json.loads(raw)
+    counts.parse_ms += 1000 * (time.perf_counter() - received)
+    counts.send_ms += 1000 * (received - started)
+    counts.took_ms += decoded.get("took", 0)
+    counts.requests += 1
+    counts.bytes_out += len(body)
+    counts.bytes_in += len(raw)
+    return decoded
+
+
+def _is_full(kind: str) -> bool:
+    return kind.startswith("429 ")
+
+
+def _full(response: Mapping[str, Any], failures: Sequence[tuple[str, str]], documents: int) -> list[int]:
+    """The documents, counted from 0, that were rejected with status 429; none where the response does not tell which.
+
+    :param failures: as of :func:`_failures`.
+    :param documents: of the request.
+    """
+    if sum(_is_full(kind) for kind, _ in failures) == documents:
+        return list(range(documents))
+    items = response.get("items", [])
+    if len(items) != documents:
+        return []
+    return [i for i, item in enumerate(items) if next(iter(item.values())).get("status") == 429]
+
+
+def _part_of(body: bytes, numbers: Sequence[int], separator: bytes) -> bytes:
+    """A bulk body of some documents of another, with their actions.
+
+    :param numbers: of the documents, counted from 0.
+    :param separator: that ends each action and each document, and is found nowhere else.
+    """
+    parts = body.split(separator)
+    return b"".join(part + separator for number in numbers for part in parts[2 * number : 2 * number + 2])
 
 
 def _root_reason(error: dict[str, Any]) -> str:

@@ -12,8 +12,9 @@ from _tools.report.references import PROFILING, beside
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate, Samples, mean, median
 from _tools.report.table import Column, Table, Words
-from _tools.report.text import interval, number, percent, started
+from _tools.report.text import count, interval, number, percent, started
 from cluster_metrics.corpus.metrics import Metrics
+from cluster_metrics.ingest.account import REPEATED
 from cluster_metrics.ingest.load import BULK, EPOCH, pace_of
 
 from . import rates
@@ -51,7 +52,7 @@ BATCHES = (
     "encode_ms",
     "bytes_out",
     "bytes_in",
-    "retries",
+    *REPEATED,
     "errors",
 )
 """Columns of ``es_profile_ingest_batches.csv`` after the start (UTC): one row per bulk request."""
@@ -69,7 +70,7 @@ EPOCHS = (
     "target_cpu_ms",
     "gc_young_ms",
     "gc_old_ms",
-    "retries",
+    *REPEATED,
 )
 """Columns of ``es_profile_ingest_epoch.csv``: one row per epoch."""
 
@@ -110,11 +111,25 @@ def target_cpu(epochs: Sequence[Sample]) -> Estimate:
 
 def arrived(race: Race) -> Finding:
     """What became of the documents, in one line."""
-    sent, acknowledged, found, retries = (
-        sum(s.meta[k] for s in race.of(EPOCH)) for k in ("sent", "acknowledged", "found", "retries")
-    )
-    text = f"{sent:,} sent, {acknowledged:,} acknowledged, {found:,} found; {retries:,.0f} requests repeated"
+    sent, acknowledged, found = (sum(s.meta[k] for s in race.of(EPOCH)) for k in ("sent", "acknowledged", "found"))
+    text = f"{sent:,} sent, {acknowledged:,} acknowledged, {found:,} found; {repeated(race)}"
     return Finding("documents", text)
+
+
+def repeated(race: Race) -> str:
+    """How often documents were sent again that a full queue rejected, and how long the clients paused before; races
+    before that was recorded have the requests alone."""
+    epochs = race.of(EPOCH)
+    retries, docs, wait_ms = (sum(s.meta.get(key, 0) for s in epochs) for key in REPEATED)
+    if not retries:
+        return "no request repeated"
+    clients_ms = sum(_at_work_ms(s) for s in epochs)
+    if "repeated_docs" not in epochs[0].meta:
+        return f"{retries:,.0f} requests repeated after status 429"
+    return (
+        f"{docs:,} documents sent again by {count(retries, 'request')} after status 429, after pauses of "
+        f"{number(wait_ms / 1000)} s ({percent(wait_ms / clients_ms)} of the clients' time)"
+    )
 
 
 def sections(race: Race) -> list[Section]:
@@ -415,7 +430,7 @@ def times(race: Race) -> list[str | Table]:
 def documents(race: Race) -> str:
     """What became of the documents; the race has failed if this does not add up."""
     epochs, bulks = race.of(EPOCH), race.of(BULK)
-    totals = {k: sum(s.meta[k] for s in epochs) for k in ("sent", "acknowledged", "found", "retries", "bytes_out")}
+    totals = {k: sum(s.meta[k] for s in epochs) for k in ("sent", "acknowledged", "found", "bytes_out")}
     totals["bytes_in"] = sum(s.meta["bytes_in"] for s in epochs)
     errors = totals["sent"] - totals["acknowledged"]
     failed = sum(1 for s in bulks if s.meta["error-count"])
@@ -424,7 +439,7 @@ def documents(race: Race) -> str:
         "the refresh",
         f"error rate: {percent(errors / totals['sent'])} of documents ({errors:,}); {failed:,} of {len(bulks):,} bulk "
         "requests had one",
-        f"{totals['retries']:,} requests repeated because a queue was full (status 429)",
+        repeated(race),
         f"{totals['bytes_out'] / totals['sent']:.1f} bytes sent per document"
         + (f", {totals['bytes_in'] / totals['sent']:.2f} received" if totals["bytes_in"] else ""),
     ]

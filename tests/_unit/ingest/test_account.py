@@ -12,7 +12,7 @@ from cluster_metrics.core.index import MARK
 from cluster_metrics.ingest.account import ACCOUNT, IngestEpoch
 from cluster_metrics.ingest.cell import INDEX, IngestCell, run_cells
 from cluster_metrics.ingest.load import IngestBulk
-from cluster_metrics.wire.bulk import BulkCounts, send_bulk
+from cluster_metrics.wire.bulk import Backoff, BulkCounts, send_bulk
 
 TIMES = {"total_time_in_millis": 0, "total": 0}
 SHARDS = {
@@ -88,9 +88,16 @@ COUNTED = [
 def test_a_bulk_request_without_an_answer_counts_as_not_taken_and_is_noted(failure):
     es = FakeEs(Script({"POST /cluster-metrics/_bulk": failure, "PUT": {}}))
     params = {"body": b"", "documents": 7, "content-type": "application/x-ndjson", "filter-path": "took"}
-    params |= {"compress-requests": False, "tally": BulkCounts(), "span": {}, "watch": False, "last": True}
+    params |= {
+        "compress-requests": False,
+        "backoff": Backoff(),
+        "tally": BulkCounts(),
+        "span": {},
+        "watch": False,
+        "last": True,
+    }
     with es.new_request_context(), pytest.raises(type(failure)):
-        asyncio.run(IngestBulk()(es, params | {"epoch": 1, "client": 0}))
+        asyncio.run(IngestBulk()(es, params | {"epoch": 1, "client": 0, "last": True}))
     noted = es.requests[-1][2]["tally"]
     assert (noted["sent"], noted["acknowledged"]) == (7, 0)
     assert noted["rejected"] == Counter({type(failure).__name__: 7})

@@ -15,6 +15,7 @@ from _tools.report.write import page_of, sheets
 from cluster_metrics.core.experiment import check
 from cluster_metrics.ingest._report import append_no_conflicts_index_only as append
 from cluster_metrics.ingest._report import ingest, rates
+from cluster_metrics.ingest.account import REPEATED
 
 RESULTS = {"50_0": 10.0, "90_0": 12.0, "99_0": 60.0, "100_0": 70.0}
 
@@ -33,7 +34,7 @@ def load(epoch, start_s, seconds=20, per_second=40):
 def epoch_sample(epoch, **meta):
     keys = [
         "requests",
-        "retries",
+        *REPEATED,
         "send_ms",
         "parse_ms",
         "bytes_out",
@@ -230,8 +231,17 @@ def test_errors_are_counted_by_documents():
     assert "0.1 % of documents (40); 1 of" in page(ingest, race(samples=samples))
 
 
+def test_documents_that_were_sent_again_are_told_with_how_often_and_how_long():
+    again = {"retries": 3, "repeated_docs": 250, "retry_wait_ms": 3500.0}
+    of = race(samples=[*load(1, 0), epoch_sample(1, **again)])
+    told = "250 documents sent again by 3 requests after status 429, after pauses of 3.50 s (8.8 % of the clients"
+    assert told in page(ingest, of) and told in ingest.arrived(of).text
+    assert "no request repeated" in page(ingest, race())
+
+
 def test_sheets_have_all_columns(tmp_path):
-    samples = [bulk(1, 0, 0.0, send_ms=9.0, parse_ms=0.1, encode_ms=0.2, bytes_out=9, retries=0), epoch_sample(1)]
+    times = {"send_ms": 9.0, "parse_ms": 0.1, "encode_ms": 0.2, "bytes_out": 9}
+    samples = [bulk(1, 0, 0.0, **times, **dict.fromkeys(REPEATED, 0)), epoch_sample(1)]
     for sheet in sheets(race(samples=samples)):
         sheet.write_csv(tmp_path)
         with open(tmp_path / sheet.key) as f:

@@ -1,6 +1,15 @@
+"""What becomes of the documents of bulk requests, and how those are sent again that a full queue rejected."""
+
+import asyncio
+import gzip
+import itertools
 from collections import Counter
 
-from cluster_metrics.wire.bulk import BulkCounts, _failures
+import pytest
+from fakes import FakeEs, Refused
+
+from cluster_metrics.wire import smile
+from cluster_metrics.wire.bulk import STATUSES, Backoff, BulkCounts, _failures, send_bulk
 
 REJECTED = {"type": "es_rejected_execution_exception", "reason": "queue is full"}
 UNPARSED = {"type": "document_parsing_exception", "reason": "x" * 1000}
@@ -29,3 +38,107 @@ def test_counts_add_up_and_keep_three_different_reasons():
     assert (total.sent, total.acknowledged, total.errors, total.requests, total.retries) == (50, 40, 10, 5, 5)
     assert (total.took_ms, total.bytes_in) == (15.0, 35)
     assert total.problem() == "10 of 50 documents rejected: 10 by 400 e (a | b | c)"
+
+
+WHOLE = Refused(429, REJECTED["type"], REJECTED["reason"])
+TAKEN, FULL, BAD = 201, 429, 400
+ERRORS = {FULL: REJECTED, BAD: UNPARSED | {"reason": "no number"}}
+AT_ONCE = Backoff(pause_s=0, one_by_one=True)
+
+
+class Node:
+    """A node that takes documents, or rejects them, as it is told, and notes what it took.
+
+    :param told: of each request a status for each of its documents, or an answer to the whole of it.
+    """
+
+    def __init__(self, *told):
+        self._told = iter(told)
+        self.bodies, self.taken = [], []
+
+    def __call__(self, method, path, body):
+        told = next(self._told)
+        body = gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body
+        separator = smile.SEPARATOR if body.startswith(smile.HEADER) else b"\n"
+        *parts, rest = body.split(separator)
+        documents = parts[1::2]
+        assert rest == b"" and len(parts) == 2 * len(documents) and len(set(parts[::2])) == 1
+        self.bodies.append(documents)
+        if isinstance(told, Refused):
+            return told
+        assert len(told) == len(documents)
+        self.taken += [document for document, status in zip(documents, told) if status == TAKEN]
+        items = [{"status": status} | ({"error": ERRORS[status]} if status in ERRORS else {}) for status in told]
+        if "filter_path" in path and STATUSES not in path:
+            items = [{"error": item["error"]} for item in items if "error" in item]
+        return {"took": 1, "errors": any(s != TAKEN for s in told), "items": [{"index": item} for item in items]}
+
+
+def sent(node, documents, backoff=AT_ONCE, **options):
+    """Sends that many different documents; returns the counts."""
+    found = [b'{"n":%d}' % number for number in range(documents)]
+    body = b"".join(b'{"index":{}}\n' + document + b"\n" for document in found)
+    return asyncio.run(send_bulk(FakeEs(node), "x", body, documents, backoff=backoff, **options)), found
+
+
+@pytest.mark.parametrize("filter_path", ["took,errors,items.*.error", ""])
+@pytest.mark.parametrize("compress", [False, True])
+def test_documents_that_a_full_queue_rejected_are_sent_again_they_alone(filter_path, compress):
+    node = Node([TAKEN, FULL, TAKEN, FULL, FULL], [FULL, TAKEN, FULL], WHOLE, [TAKEN, TAKEN])
+    counts, found = sent(node, 5, filter_path=filter_path, compress=compress)
+    assert [len(documents) for documents in node.bodies] == [5, 3, 2, 2]
+    assert sorted(node.taken) == found
+    assert (counts.sent, counts.acknowledged, counts.errors, counts.problem()) == (5, 5, 0, "")
+    assert (counts.requests, counts.retries, counts.repeated_docs, counts.took_ms) == (4, 3, 3 + 2 + 2, 3.0)
+
+
+def test_the_same_in_smile():
+    node = Node([FULL, TAKEN, FULL], [TAKEN, TAKEN])
+    action, *found = (smile.encode(item) for item in ({"index": {}}, *({"n": 0.1 * n} for n in range(3))))
+    body = b"".join(part + smile.SEPARATOR for document in found for part in (action, document))
+    counts = asyncio.run(send_bulk(FakeEs(node), "x", body, 3, smile.CONTENT_TYPE, backoff=AT_ONCE))
+    assert node.bodies == [found, [found[0], found[2]]] and sorted(node.taken) == sorted(found)
+    assert (counts.acknowledged, counts.repeated_docs) == (3, 2)
+
+
+def test_a_request_rejected_as_a_whole_is_sent_again_as_a_whole():
+    node = Node(WHOLE, [FULL] * 3, [TAKEN] * 3)
+    counts, found = sent(node, 3, Backoff(pause_s=0))
+    assert node.bodies == [found] * 3 and node.taken == found
+    assert (counts.requests, counts.retries, counts.repeated_docs, counts.acknowledged) == (3, 2, 6, 3)
+
+
+def test_a_real_error_beside_full_queues_is_not_sent_again_and_not_forgotten():
+    node = Node([BAD, FULL, TAKEN, FULL], [TAKEN, BAD])
+    counts, _ = sent(node, 4)
+    assert [len(documents) for documents in node.bodies] == [4, 2] and len(node.taken) == counts.acknowledged == 2
+    assert counts.problem() == "2 of 4 documents rejected: 2 by 400 document_parsing_exception (no number)"
+
+
+def test_a_queue_that_stays_full_is_given_up_and_its_documents_are_counted():
+    node = Node([FULL, TAKEN, FULL], [TAKEN, FULL], [FULL])
+    counts, _ = sent(node, 3, Backoff(2, 0, one_by_one=True))
+    assert (counts.requests, counts.retries, counts.repeated_docs) == (3, 2, 3)
+    assert (counts.acknowledged, counts.rejected) == (2, {"429 " + REJECTED["type"]: 1})
+    counts, _ = sent(Node(WHOLE), 3, Backoff(0, 0))
+    assert (counts.requests, counts.retries, counts.acknowledged, counts.errors) == (1, 0, 0, 3)
+
+
+def test_what_a_response_does_not_tell_apart_is_not_sent_again():
+    node = Node([TAKEN, FULL])
+    counts, _ = sent(node, 2, Backoff(pause_s=0))
+    assert (counts.requests, counts.acknowledged, counts.rejected) == (1, 1, {"429 " + REJECTED["type"]: 1})
+
+
+def test_pauses_double_and_are_counted_apart(monkeypatch):
+    pauses = []
+
+    async def sleep(seconds):
+        pauses.append(seconds)
+
+    clock = itertools.count()
+    monkeypatch.setattr("cluster_metrics.wire.bulk.asyncio.sleep", sleep)
+    monkeypatch.setattr("cluster_metrics.wire.bulk.time.perf_counter", lambda: float(next(clock)))
+    counts, _ = sent(Node(*[[FULL]] * 3, [TAKEN]), 1, Backoff(pause_s=0.25))
+    assert pauses == [0.25, 0.5, 1.0]
+    assert (counts.retries, counts.retry_wait_ms, counts.send_ms) == (3, 3000, 4000)

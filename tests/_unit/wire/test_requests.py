@@ -8,7 +8,7 @@ from esrally import exceptions
 from fakes import LOST, TIMEOUT, FakeEs, Refused, Script
 
 from cluster_metrics.core.rounds import losing_one
-from cluster_metrics.wire.bulk import load, send_bulk
+from cluster_metrics.wire.bulk import Backoff, load
 from cluster_metrics.wire.requests import Request, aside, at_once, get, guarding, refusal, request, send
 
 PRIVILEGE = (
@@ -121,35 +121,7 @@ def test_a_timed_request_is_sent_once_and_a_look_at_the_target_is_repeated(answe
     assert es.sent[1:] == ["GET /_stats"] * 2
 
 
-TAKEN = {"took": 3, "errors": False}
-FULL = {"type": "es_rejected_execution_exception", "reason": "queue is full"}
 UNPARSED = {"type": "document_parsing_exception", "reason": "no number"}
-
-
-@pytest.fixture
-def no_pause(monkeypatch):
-    monkeypatch.setattr("cluster_metrics.wire.bulk.FIRST_BACKOFF_S", 0)
-
-
-def test_a_bulk_request_that_was_refused_for_want_of_room_is_repeated_and_counted(no_pause):
-    full = {"took": 1, "errors": True, "items": [{"index": {"error": FULL}}] * 2}
-    es = FakeEs(Script({"POST /x/_bulk": [Refused(429, FULL["type"], FULL["reason"]), full, TAKEN]}))
-    counts = asyncio.run(send_bulk(es, "x", b"12345", 2))
-    assert (counts.requests, counts.retries, counts.sent, counts.acknowledged) == (3, 2, 2, 2)
-    assert (counts.took_ms, counts.bytes_out, counts.problem()) == (4, 15, "")
-
-
-def test_a_bulk_request_of_which_a_part_was_refused_is_not_sent_again(no_pause):
-    part = {"took": 1, "errors": True, "items": [{"index": {"error": FULL}}]}
-    es = FakeEs(Script({"POST /x/_bulk": [part, TAKEN]}))
-    counts = asyncio.run(send_bulk(es, "x", b"", 2))
-    assert (len(es.requests), counts.acknowledged, counts.rejected) == (1, 1, {"429 " + FULL["type"]: 1})
-
-
-def test_a_queue_that_stays_full_is_given_up(no_pause):
-    es = FakeEs(lambda *_: Refused(429, FULL["type"], FULL["reason"]))
-    counts = asyncio.run(send_bulk(es, "x", b"", 3))
-    assert (counts.requests, counts.acknowledged, counts.errors) == (6, 0, 3)
 
 
 @pytest.mark.parametrize(
@@ -168,10 +140,10 @@ def test_a_queue_that_stays_full_is_given_up(no_pause):
         (LOST, "bulk to [x]: no answer, ConnectionError"),
     ],
 )
-def test_a_load_that_fails_ends_the_race_and_names_the_cause(no_pause, answer, message):
+def test_a_load_that_fails_ends_the_race_and_names_the_cause(answer, message):
     message = message.replace("[", r"\[").replace("(", r"\(")
     with pytest.raises(exceptions.RallyAssertionError, match=message):
-        asyncio.run(load(FakeEs(lambda *_: answer), "x", b"", 2))
+        asyncio.run(load(FakeEs(lambda *_: answer), "x", b"", 2, Backoff(pause_s=0)))
 
 
 def test_when_one_of_several_fails_the_others_stop():
