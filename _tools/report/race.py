@@ -16,6 +16,7 @@ from elasticsearch import helpers
 
 from cluster_metrics.core.challenge import OLDEST_SCHEMA, SCHEMA, Challenge, challenges
 from cluster_metrics.core.index import CHECKS
+from cluster_metrics.core.monitor import Monitor
 
 from ..race.variables import RACE_ID, escaped, shown
 from .sound import REQUEST, SAMPLE, Sound, clock_steps, gaps, printable, read_check
@@ -77,7 +78,7 @@ class Race:
     :param index: documents, segments and store size of the index.
     :param local: whether load driver and target ran on one machine; None when that is not recorded.
     :param machine: what the load driver ran on; see :func:`cluster_metrics.core.machine.machine`.
-    :param schedule: when requests of each task, whichever, were under way, in order of time.
+    :param schedule: when requests of each task, whichever but a monitor, were under way, in order of time.
     :param faults: what is missing or odd about its documents, and of each operation that failed the first reason; plain
         sentences.
     """
@@ -297,7 +298,7 @@ def read(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
     with _asking():
         samples = _scan(store, document, "service_time", _NORMAL, {"terms": {"operation-type": kinds}})
         failures = _scan(store, document, "service_time", {"term": {"meta.success": False}})
-        fields = ["task", "sample-type", "@timestamp", "value"]
+        fields = ["task", "operation-type", "sample-type", "@timestamp", "value"]
         requests = _scan(store, document, "processing_time", _source=fields)
     return race_of(document, samples, failures, requests)
 
@@ -356,7 +357,8 @@ def race_of(
         if reason and operation not in failed:
             faults.append(f"{operation} failed first with: {shown(reason)}")
         failed[operation] += 1
-    schedule = stretches(sound.ordered(requests, REQUEST))
+    looks = {operation.type for operation in record.operations if operation.runner is Monitor}
+    schedule = stretches(r for r in sound.ordered(requests, REQUEST) if r.get("operation-type") not in looks)
     if document.get("results"):
         faults += gaps(record, known["parameters"], samples)
     race = Race(document, samples, dict(failed), **known, schedule=schedule, faults=faults + sound.sentences())

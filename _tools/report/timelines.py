@@ -18,6 +18,8 @@ CAPTION = (
 )
 STEADY, OTHER, MERGE = "steady window", "before or after it", "a merge was under way"
 REJECTED = "documents were rejected"
+STRIP = 0.6
+"""Height of what is drawn in a strip, as part of the strip; above it stands its name."""
 MEASURED, WARM_UP = "measured", "warm-up"
 KINDS = {
     STEADY: PALETTE[0],
@@ -70,6 +72,50 @@ def drawn(rows: Sequence[dict[str, Any]], label: str, across: str) -> Spec:
     lines = base.mark_line(strokeWidth=1, clip=True).encode(detail="run:N")
     points = base.mark_point(filled=True, size=45, opacity=1, clip=True).encode(shape=looks["shape"])
     return finished(260, lines, zoomable(points))
+
+
+def strips(rows: Sequence[dict[str, Any]], across: str) -> Spec:
+    """Several quantities over one axis of time, each in a strip of its own that begins at zero; its name says how high
+    it is.
+
+    :param rows: with ``strip``, the name of the quantity with its unit, ``series``, ``run``, whose values a line joins,
+        ``at`` in s, and ``value``; in order of the strips from top to bottom.
+    """
+    most = {name: max(row["value"] for row in rows if row["strip"] == name) or 1.0 for name in _names(rows, "strip")}
+    floor = {name: float(-i) for i, name in enumerate(most)}
+    shown = [
+        row | {"y": floor[row["strip"]] + STRIP * row["value"] / most[row["strip"]], "text": number(row["value"])}
+        for row in rows
+    ]
+    titles = [{"y": at, "title": f"{name}, up to {number(most[name])}"} for name, at in floor.items()]
+    y: dict[str, Any] = {"scale": alt.Scale(domain=[1 - len(most) - 0.1, 1], nice=False), "axis": None}
+    looks = by_series(_names(rows, "series"))
+    base = chart(shown).encode(
+        x=alt.X("at:Q", title=across, scale=_seconds(row["at"] for row in rows)),
+        y=alt.Y("y:Q", **y),
+        color=looks["color"],
+        tooltip=[
+            "strip:N",
+            "series:N",
+            alt.Tooltip("at:Q", title="s", format=".1f"),
+            alt.Tooltip("text:N", title="value"),
+        ],
+    )
+    named = chart(titles)
+    return finished(
+        80 * len(most),
+        named.mark_rule(opacity=0.4).encode(y=alt.Y("y:Q", **y)),
+        base.mark_line(strokeWidth=1, clip=True).encode(detail=["run:N", "strip:N"]),
+        zoomable(base.mark_point(filled=True, size=30, opacity=1, clip=True).encode(shape=looks["shape"])),
+        named.transform_calculate(top=f"datum.y + {STRIP}")
+        .mark_text(align="left", dx=4, dy=-12)
+        .encode(x=alt.value(0), y=alt.Y("top:Q", **y), text="title:N"),
+    )
+
+
+def _names(rows: Iterable[Mapping[str, Any]], key: str) -> list[str]:
+    """In order of appearance."""
+    return list(dict.fromkeys(row[key] for row in rows))
 
 
 def rates(buckets: Sequence[dict[str, Any]], goal: float, label: str) -> Spec:

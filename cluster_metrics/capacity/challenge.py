@@ -6,6 +6,7 @@ from ..core.challenge import Challenge, Compared, Key, Needs, Operation, Sample
 from ..core.change import Change
 from ..core.index import CHECK_TARGET
 from ..core.limits import counted, said
+from ..core.monitor import LOOKED, Monitor
 from ..core.parameters import FOREIGN, PASSES, Choice, Flag, Integer, Many
 from . import indices, load
 from .words import Words
@@ -75,23 +76,7 @@ INDEXING = Operation(
     load.DocumentParams,
     samples=(Sample(INDEX, "request", (*WHERE, Key("success-count", "documents", "documents acknowledged"))),),
 )
-LOOK = Operation(
-    MONITOR,
-    load.Monitor,
-    samples=(
-        Sample(
-            MONITOR,
-            "second",
-            (
-                *WHERE,
-                Key("nodes", "", "per node its clock, CPU time, queues and rejections since its start, as JSON text"),
-                Key("client_cpu_ms", "ms", "CPU time of all of Rally's processes on this host since their start"),
-                Key("host_busy_ms", "ms", "of all cores of this host since its start"),
-                Key("host_idle_ms", "ms", "the same"),
-            ),
-        ),
-    ),
-)
+LOOK = Operation(MONITOR, Monitor, samples=(Sample(MONITOR, "second", (*WHERE, *LOOKED)),))
 DROP = Operation("capacity-drop", indices.DropWords)
 COMMON = (
     *Words.parameters.values(),

@@ -1,15 +1,10 @@
-"""The load of the capacity challenges: searches, documents, and a look at all nodes meanwhile."""
+"""The load of the capacity challenges: searches and documents."""
 
-import asyncio
 import itertools
-import json
 import os
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
-
-import psutil
-from esrally.utils import process
 
 from ..core.rounds import Runner, outcome
 from ..wire.bulk import send_bulk, with_actions
@@ -19,9 +14,6 @@ from .words import FIELDS
 
 QUERIES = 10_000
 """Different queries; clients walk through them in turn."""
-MONITOR_SECONDS = 1.0
-HOST_TIMES = 8
-"""Of the CPU times that Linux counts, those that are no part of another: all but the ones of guests."""
 
 
 class QueryRunner(Runner):
@@ -75,51 +67,6 @@ class IndexRunner(Runner):
             **outcome([what] if errors else [], "bulk"),
             "error-count": errors,
         }
-
-
-class Monitor(Runner):
-    """Looks at all nodes, and at Rally itself, once a second while a cell is under load.
-
-    Mandatory keys: ``cell``, ``pass``.
-    """
-
-    def __init__(self) -> None:
-        self._rally: list[psutil.Process] = []
-
-    async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
-        path = "/_nodes/stats/process,thread_pool"
-        wanted = "name", "process.timestamp", "process.cpu.total_in_millis", "thread_pool.search", "thread_pool.write"
-        stats = await request(es, "GET", f"{path}?filter_path={','.join(f'nodes.*.{w}' for w in wanted)}")
-        nodes = {}
-        for node in stats["nodes"].values():
-            pools = [node["thread_pool"][pool] for pool in ("search", "write")]
-            nodes[node["name"]] = {
-                "at": node["process"]["timestamp"],
-                "cpu_ms": node["process"]["cpu"]["total_in_millis"],
-                "queue": sum(pool["queue"] for pool in pools),
-                "rejected": sum(pool["rejected"] for pool in pools),
-            }
-        # looking for them takes tens of ms, in which other clients of this process stand still; they stay the same
-        self._rally = self._rally or [psutil.Process(), *process.find_all_other_rally_processes()]
-        host = psutil.cpu_times()
-        idle = host.idle + getattr(host, "iowait", 0.0)
-        result = {
-            **{key: params[key] for key in ("cell", "pass")},
-            "nodes": json.dumps(nodes),
-            "client_cpu_ms": float(1000 * sum(map(_cpu_seconds, self._rally))),
-            "host_busy_ms": float(1000 * (sum(host[:HOST_TIMES]) - idle)),
-            "host_idle_ms": float(1000 * idle),
-        }
-        await asyncio.sleep(MONITOR_SECONDS)  # no pace of Rally's, which test mode takes away
-        return result
-
-
-def _cpu_seconds(process: psutil.Process) -> float:
-    try:
-        times = process.cpu_times()
-    except psutil.Error:
-        return 0.0
-    return times.user + times.system
 
 
 class QueryParams(CapacityParams):

@@ -15,6 +15,7 @@ from ..corpus import prepared
 from ..corpus.files import CorpusError
 from . import challenge as records
 from .index import marks_of
+from .monitor import MONITOR
 from .rounds import shuffled
 
 
@@ -44,6 +45,7 @@ class Experiment(loader.TrackProcessor):
         self._mark_indices(track, values, test_mode)
         for challenge in track.challenges:
             record = records.challenges()[challenge.name]
+            challenge.schedule = without_idle_monitors(challenge.schedule)
             challenge.schedule = lay_out_passes(challenge.schedule, values["seed"], values["passes"])
             challenge.schedule = record.lay_out(challenge.schedule, values)
             tasks = [leaf for element in challenge.schedule for leaf in element]
@@ -134,6 +136,11 @@ def check(values: dict[str, Any]) -> dict[str, Any]:
 def corpora_of(values: Mapping[str, Any], test_mode: bool = False) -> dict[str, Any]:
     """The corpora that checked parameters ask for, by name; in Rally's test mode with at most 1000 documents a file."""
     return {name: kind.of(values, test_mode) for name, kind in records.corpora().items()}
+
+
+def without_idle_monitors(schedule: list) -> list:
+    """A schedule without monitors that look at nothing, since tasks were left out; they would never end."""
+    return [element for element in schedule if any(task.operation.type != MONITOR for task in element)]
 
 
 def lay_out_passes(schedule: list, seed: int, passes: int) -> list:

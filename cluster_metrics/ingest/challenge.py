@@ -7,6 +7,7 @@ from typing import Any
 from ..core.challenge import Challenge, Compared, Key, Operation, Sample, Values
 from ..core.index import CHECK_INDEX, CHECK_TARGET, SETUP
 from ..core.limits import corpus_in_memory, said
+from ..core.monitor import LOOK
 from ..core.parameters import FOREIGN, LOAD, RACE_MINUTES, SEED, SHARDS, WARMUP, Choice, Flag, Integer, Many
 from ..corpus.encoded import ENCODINGS
 from ..corpus.metrics import BYTES, NAME, Metrics
@@ -56,6 +57,7 @@ COUNTED = (
 LOADED = (
     *SETUP,
     CHECK_INDEX,
+    LOOK,
     Operation(
         "ingest-begin",
         IngestBegin,
@@ -94,8 +96,6 @@ LOADED = (
                     BYTES_OUT,
                     BYTES_IN,
                     *RETRIES,
-                    Key("merges_current", "", "merges under way, asked about once a second", optional=True),
-                    Key("merge_bytes_current", "bytes", "bytes of these", optional=True),
                 ),
                 partly=True,
             ),
@@ -325,6 +325,7 @@ INGEST_DECOMP = Challenge(
     corpora=(Metrics,),
     operations=(
         CHECK_TARGET,
+        LOOK,
         Operation(
             "ingest-decomp",
             IngestDecompRunner,
@@ -372,6 +373,7 @@ INGEST_FORMATS = Challenge(
     corpora=(Metrics, WebLogs),
     operations=(
         CHECK_TARGET,
+        LOOK,
         Operation(
             "ingest-formats",
             IngestFormatsRunner,

@@ -16,13 +16,11 @@ from ..corpus.encoded import Bodies, metrics_bodies
 from ..corpus.metrics import NAME, Metrics
 from ..corpus.prepared import Prepared
 from ..wire.bulk import FILTER, REASON_CHARS, Backoff, BulkCounts, send_bulk
-from ..wire.requests import get, once
+from ..wire.requests import once
 from .account import put_note, tally_id
 
 BULK, EPOCH = "ingest-bulk", "ingest-epoch"
 """Operation types of a load and of the account that follows it."""
-WATCH_S = 1.0
-"""How often the first client asks for merges."""
 
 
 class IngestParams(Params):
@@ -123,7 +121,7 @@ class ClientParams:
     infinite = False
 
     def __init__(self, bulks: SlicedBulks | NativeBulks, epochs: list[int], values: Values, client: int):
-        self._bulks, self._client = bulks, client
+        self._bulks = bulks
         self._common = {
             "client": client,
             "epoch": epochs[0] if len(epochs) == 1 else 0,
@@ -133,15 +131,9 @@ class ClientParams:
             "tally": BulkCounts(),
             "span": {},
         }
-        self._watched = 0.0
 
     def params(self) -> dict[str, Any]:
-        bulk = self._bulks.next() | self._common
-        now = time.monotonic()
-        watch = self._client == 0 and now >= self._watched + WATCH_S
-        if watch:
-            self._watched = now
-        return bulk | {"watch": watch, "last": self._bulks.completed == 1}
+        return self._bulks.next() | self._common | {"last": self._bulks.completed == 1}
 
     @property
     def percent_completed(self) -> float:
@@ -191,9 +183,6 @@ class IngestBulk(Runner):
         }
         if counts.errors:
             meta |= {"error-type": "rejected-documents", "error-description": counts.problem()}
-        if params["watch"]:
-            merges = (await get(es, f"/{NAME}/_stats/merge"))["_all"]["total"]["merges"]
-            meta |= {"merges_current": merges["current"], "merge_bytes_current": merges["current_size_in_bytes"]}
         return meta
 
 
@@ -272,27 +261,28 @@ def lay_out_epochs(schedule: list, values: Values, each: bool) -> list:
     """
     epochs = list(range(1, values["epochs"] + 1))
     groups = [[epoch] for epoch in epochs] if each else [epochs]
-    loads = [task for task in schedule if getattr(getattr(task, "operation", None), "type", None) in (BULK, EPOCH)]
+    loads = [element for element in schedule if any(task.operation.type in (BULK, EPOCH) for task in element)]
     if not loads:
         return schedule
     copies = []
     for group in groups:
-        for load in loads:
-            task = copy.deepcopy(load)
-            task.operation.params |= {"epochs": group, "final": group is groups[-1]}
-            if group is not groups[0]:
-                task.operation.params["include-in-reporting"] = False
-            if task.operation.type == EPOCH:
-                task.operation.params |= {
-                    "clients": values["bulk_indexing_clients"],
-                    "expected": _documents_to_send(values) * len(group),
-                }
-            elif values["paced"]:
-                task.operation.params["pace"] = pace_of(values)
-                task.schedule = BULK
-            copies.append(task)
+        for element in copy.deepcopy(loads):
+            for task in element:
+                if group is not groups[0]:
+                    task.operation.params["include-in-reporting"] = False
+                if task.operation.type in (BULK, EPOCH):
+                    task.operation.params |= {"epochs": group, "final": group is groups[-1]}
+                if task.operation.type == EPOCH:
+                    task.operation.params |= {
+                        "clients": values["bulk_indexing_clients"],
+                        "expected": _documents_to_send(values) * len(group),
+                    }
+                elif task.operation.type == BULK and values["paced"]:
+                    task.operation.params["pace"] = pace_of(values)
+                    task.schedule = BULK
+            copies.append(element)
     first = schedule.index(loads[0])
-    return schedule[:first] + copies + [task for task in schedule[first:] if task not in loads]
+    return schedule[:first] + copies + [element for element in schedule[first:] if element not in loads]
 
 
 def _documents_to_send(values: Values) -> int:

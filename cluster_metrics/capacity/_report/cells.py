@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from _tools.report.gains import Gain
+from _tools.report.looks import BUSY, Looks
 from _tools.report.race import Race, Sample
 from _tools.report.stats import Estimate, Samples, paired_ratio
 from _tools.report.text import number
@@ -15,22 +16,17 @@ from cluster_metrics.capacity.challenge import INDEX, MONITOR, PREPARE, QUERY, c
 
 from .model import Measured, Table
 
-BUSY = 0.9
-"""Part of its CPU share from which on a node, or the load driver's machine, is named as the bottleneck."""
-
 
 @dataclass(frozen=True)
-class Pass:
-    """One cell in one pass.
+class Pass(Looks):
+    """One cell in one pass, with what the monitor saw.
 
     :param prepared: the sample of its preparation.
     :param requests: searches or documents that succeeded, in order of time.
-    :param looks: of the monitor, in order of time.
     """
 
     prepared: Sample
     requests: Sequence[Sample]
-    looks: Sequence[Sample]
 
     @property
     def table(self) -> Table:
@@ -43,42 +39,6 @@ class Pass:
             return 0.0
         done = sum(s.meta.get("success-count", 1) for s in self.requests[1:])
         return 1000 * done / max(1, self.requests[-1].at - self.requests[0].at)
-
-    @cached_property
-    def nodes(self) -> list[dict[str, dict[str, float]]]:
-        """What the nodes told of themselves at each look; at least once."""
-        return [json.loads(look.meta["nodes"]) for look in self.looks] or [{}]
-
-    def cores(self) -> dict[str, float]:
-        """CPU cores that each node used."""
-        if len(self.nodes) < 2:
-            return {}
-        first, last = self.nodes[0], self.nodes[-1]
-        return {
-            node: (last[node]["cpu_ms"] - first[node]["cpu_ms"]) / max(1, last[node]["at"] - first[node]["at"])
-            for node in sorted(set(first) & set(last))
-        }
-
-    def client(self) -> tuple[float, float]:
-        """CPU cores that Rally used, and the part of its machine that was busy."""
-        if len(self.looks) < 2:
-            return 0.0, 0.0
-        first, last = (look.meta for look in (self.looks[0], self.looks[-1]))
-        used, busy, idle = (last[k] - first[k] for k in ("client_cpu_ms", "host_busy_ms", "host_idle_ms"))
-        return used / max(1, self.looks[-1].at - self.looks[0].at), busy / max(1, busy + idle)
-
-    def rejected(self) -> int:
-        """Requests that thread pools of the nodes turned away."""
-        first, last = self.nodes[0], self.nodes[-1]
-        return int(sum(last[node]["rejected"] - first[node]["rejected"] for node in set(first) & set(last)))
-
-    def queue(self) -> int:
-        """The longest queue of a node that was seen."""
-        return max((int(node["queue"]) for look in self.nodes for node in look.values()), default=0)
-
-    def left(self) -> list[str]:
-        """Nodes that were there at the start of the cell and not at its end."""
-        return sorted(set(self.nodes[0]) - set(self.nodes[-1]))
 
 
 @dataclass(frozen=True)
@@ -125,7 +85,7 @@ def cells_of(race: Race, kind: str) -> dict[str, Cell]:
     found: dict[str, dict[int, Pass]] = {}
     for (name, number_of), of in sorted(grouped.items()):
         if of[PREPARE] and len(of[kind]) > 1:
-            found.setdefault(name, {})[number_of] = Pass(of[PREPARE][0], of[kind], of[MONITOR])
+            found.setdefault(name, {})[number_of] = Pass(of[MONITOR], of[PREPARE][0], of[kind])
     cells = []
     for name, passes in found.items():
         meta = next(iter(passes.values())).prepared.meta

@@ -7,6 +7,7 @@ import numpy as np
 
 from _tools.report import plots
 from _tools.report.answer import Finding, RaceWarning, times_as_fast
+from _tools.report.looks import BUSY
 from _tools.report.race import Race
 from _tools.report.references import CAPACITY
 from _tools.report.section import Block, Figure, Section
@@ -19,7 +20,7 @@ from cluster_metrics.capacity.challenge import INDEX, PREPARE, QUERY
 from cluster_metrics.capacity.indices import is_even
 
 from . import model
-from .cells import BUSY, Cell, Pass, bottleneck, cells_of, compared, first_of, kinds_of, main_cells, passes_of
+from .cells import Cell, Pass, bottleneck, cells_of, compared, first_of, kinds_of, main_cells, passes_of
 from .claims import NEAR, claims, holds, seen
 
 UNITS = {INDEX: "documents/s", QUERY: "searches/s"}

@@ -17,7 +17,19 @@ from _tools.report.text import interval, number, percent
 from cluster_metrics.ingest.load import EPOCH, pace_of
 
 from . import rates
-from .ingest import SUMMARY, arrived, documents, rate_section, row_bytes, sheets, steady_rate, times
+from .bottleneck import Bottleneck, finding
+from .ingest import (
+    SUMMARY,
+    arrived,
+    documents,
+    held_back,
+    held_back_section,
+    rate_section,
+    row_bytes,
+    sheets,
+    steady_rate,
+    times,
+)
 
 __all__ = ["SUMMARY", "answer", "sections", "sheets", "warnings"]
 
@@ -49,8 +61,8 @@ LEFT_OUT = {
 """Rows of Rally's summary that mean nothing in this kind of race, and why."""
 FIRST_TIME = (
     "A *race* loads the corpus once; its *tasks* run one after the other, and index-append is the one that counts. "
-    "Look first at whether all documents arrived (Documents), then at the steady rate (Target), then at how "
-    "even it was (Rate over time), and last at single requests (Service time and latency).\n\n"
+    "Look first at what held it back, then at whether all documents arrived (Documents), then at the steady rate "
+    "(Target), then at how even it was (Rate over time), and last at single requests (Service time and latency).\n\n"
     "- The *mean* rate is what a long load lasts for; the *median* is the rate of a typical moment.\n"
     "- A *percentile* says how many requests were faster: 90 of 100 took no longer than the 90th.\n"
     "- *Service time* is what a request took; *latency* adds what it waited for its turn.\n"
@@ -64,6 +76,7 @@ def sections(race: Race) -> list[Section]:
     if not race.of(EPOCH):
         return []
     return [
+        held_back_section(race, _on_time(race)),
         Section("How to read this", [FIRST_TIME]),
         Section("Target", _target(race)),
         rate_section(race),
@@ -126,9 +139,22 @@ def _missed(race: Race) -> RaceWarning | None:
         seen, part = "target not reached in the spike: the rate is", best / spike
     else:
         return None
-    advice = "try more clients or another bulk size, or lower the target"
+    found = _held_back(race)
     why = "this cluster is not shown to carry the load"
+    if found.of_client:
+        why = f"what held it back was {found.name}, so the cluster may carry more"
+    advice = found.option or "lower the target"
     return RaceWarning("target-missed", f"{seen} {percent(part)} of it", advice, why, part)
+
+
+def _on_time(race: Race) -> bool:
+    """Whether the load was paced and did not fall behind."""
+    goal, steady = pace_of(race.parameters)["docs_per_second"], _steady(race)
+    return bool(race.parameters["paced"] and len(steady) and _verdict(race, goal, mean(steady)) == REACHED)
+
+
+def _held_back(race: Race) -> Bottleneck:
+    return held_back(race, _on_time(race))
 
 
 def answer(race: Race) -> Iterator[Finding]:
@@ -136,10 +162,17 @@ def answer(race: Race) -> Iterator[Finding]:
     if not race.of(EPOCH):
         return
     goal, steady = pace_of(race.parameters)["docs_per_second"], _steady(race)
+    yield finding(_held_back(race))
     if goal and len(steady):
         average = mean(steady)
         part = f"{percent(average.value / goal)} {interval(average, lambda x: percent(x / goal))}"
-        text = f"{_verdict(race, goal, average)}: {part} of {goal:,.0f} documents/s"
+        verdict, found = _verdict(race, goal, average), _held_back(race)
+        by = (
+            " by these clients, what the cluster can take is not shown"
+            if verdict != REACHED and found.of_client
+            else ""
+        )
+        text = f"{verdict}{by}: {part} of {goal:,.0f} documents/s"
         yield Finding("target", text, {"rate": average})
     yield steady_rate(race)
     if len(steady):
@@ -208,7 +241,10 @@ def _told(race: Race, goal: float, average: Estimate) -> str:
         room = interval(average, lambda x: percent(x / goal - 1))
         return f"**{verdict}, with a headroom of {percent(average.value / goal - 1)}** {room} at full load.\n"
     part = f"{percent(average.value / goal)} of the target {interval(average, lambda x: percent(x / goal))}"
-    return f"**{verdict}:** the steady rate is {part}.\n"
+    found = _held_back(race)
+    by = " by these clients" if found.of_client else ""
+    so = " What it can take is not shown." if found.of_client else ""
+    return f"**{verdict}{by}:** the steady rate is {part}. Held back by {found.text}.{so}\n"
 
 
 def _behind(race: Race) -> Estimate | None:

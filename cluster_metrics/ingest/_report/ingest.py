@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from _tools.report import plots, stability, timelines
+from _tools.report import plots, stability
 from _tools.report.answer import Finding
 from _tools.report.race import Race, Sample
 from _tools.report.references import PROFILING, beside
@@ -15,9 +15,11 @@ from _tools.report.table import Column, Table, Words
 from _tools.report.text import count, interval, number, percent, started
 from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.ingest.account import REPEATED
-from cluster_metrics.ingest.load import BULK, EPOCH, pace_of
+from cluster_metrics.ingest.load import BULK, EPOCH
 
 from . import rates
+from .bottleneck import Bottleneck, bottleneck, explained, finding, of_load, pooled, table
+from .course import over_time
 
 REFERENCE_SHARES = {"client": 0.47, "indexing": 0.42, "other": 0.11}
 """Section 3 of PROFILING: of one epoch of a million rows, by one client in bulk requests of 1,000 rows."""
@@ -85,6 +87,7 @@ def answer(race: Race) -> Iterator[Finding]:
     if not epochs:
         return
     found = parts(epochs)
+    yield finding(held_back(race))
     yield steady_rate(race)
     shares = {NAMES[key][0]: mean(found[key] / found["whole"]) for key in NAMES}
     told = "; ".join(f"{name} {percent(e.value)} {interval(e, percent)}" for name, e in shares.items())
@@ -92,6 +95,22 @@ def answer(race: Race) -> Iterator[Finding]:
     cpu = target_cpu(epochs)
     yield Finding("target's CPU", f"{number(cpu.value)} s {interval(cpu)} per million rows", {"cpu_s": cpu})
     yield arrived(race)
+
+
+def held_back(race: Race, on_time: bool = False) -> Bottleneck:
+    """What held the loads of a race back.
+
+    :param on_time: whether they were paced and did not fall behind.
+    """
+    of = (of_load(race, load, on_time) for load in rates.loads(race))
+    return bottleneck(pooled([usage for usage in of if usage]))
+
+
+def held_back_section(race: Race, on_time: bool = False) -> Section:
+    """What held each load back, with the figures that say so and the rules."""
+    of = {str(load.epoch or "all"): of_load(race, load, on_time) for load in rates.loads(race)}
+    shown = table({name: usage for name, usage in of.items() if usage}, "epoch")
+    return Section("What held it back", [f"**{held_back(race, on_time).text}.**", shown, explained()])
 
 
 def steady_rate(race: Race) -> Finding:
@@ -137,6 +156,7 @@ def sections(race: Race) -> list[Section]:
     if not race.of(EPOCH):
         return []
     return [
+        held_back_section(race),
         Section("Where the time goes", [*_shares(race), _shares_figure(race)]),
         Section("What the target did", _target(race)),
         rate_section(race),
@@ -337,52 +357,7 @@ def rate_section(race: Race) -> Section:
         )
     else:
         after = f"No load is long enough for a steady window of {rates.LEAST_BUCKETS} buckets: load more rows."
-    return Section("Rate over time", [before, Table("rates", columns, rows), after, *_over_time(race, found)])
-
-
-def _over_time(race: Race, found: Sequence[rates.Load]) -> list[Figure]:
-    """The rate, and what requests took, on one axis; none for less than five buckets, which are no course of time."""
-    if max(len(load.rates) for load in found) < rates.LEAST_BUCKETS:
-        return []
-    buckets, times, start = [], [], 0.0
-    for load in found:
-        merging = load.merging
-        for i, (rate, requests) in enumerate(zip(load.rates, load.requests)):
-            at = start + i * load.width
-            end = start + load.seconds if i == len(load.rates) - 1 else at + load.width
-            kind = timelines.STEADY if len(load.steady) and load.first <= i < load.end else timelines.OTHER
-            bucket = {"load": load.epoch, "start": at, "end": end, "rate": float(rate), "kind": kind}
-            errors = sum(s.meta["error-count"] for s in requests)
-            buckets.append(bucket | {"merging": i in merging, "errors": errors})
-            where = f"{number(at)} to {number(end)} s, {len(requests):,} requests"
-            times += [
-                {"series": name, "run": load.epoch, "at": (at + end) / 2, "where": where, "value": float(value)}
-                for name, value in _times_of(requests).items()
-            ]
-        start += load.seconds + load.width
-    goal = pace_of(race.parameters)["docs_per_second"] if race.parameters else 0.0
-    caption = (
-        "Documents acknowledged per second, one load after the other, the pauses between them left out; marks at the "
-        f"bottom show where a merge was under way, at the top where documents were rejected. {timelines.ZOOM}"
-    )
-    beside = f"What requests took, by the buckets of the rate above. {timelines.ZOOM}"
-    return [
-        Figure(timelines.rates(buckets, goal, "documents/s"), caption),
-        Figure(timelines.drawn(times, "ms", "s"), beside),
-    ]
-
-
-def _times_of(requests: Sequence[Sample]) -> dict[str, float]:
-    """In ms; nothing of a bucket without requests."""
-    if not requests:
-        return {}
-    service, took = [s.value for s in requests], [s.meta["took"] for s in requests]
-    middle, high = np.percentile(service, (50, 99))
-    return {
-        "service time, median": middle,
-        "service time, 99th percentile": high,
-        "took, median": float(np.median(took)),
-    }
+    return Section("Rate over time", [before, Table("rates", columns, rows), after, *over_time(race, found)])
 
 
 def times(race: Race) -> list[str | Table]:

@@ -20,10 +20,13 @@ from cluster_metrics.ingest._report import costs as bare
 from cluster_metrics.ingest.cell import SAMPLE
 from cluster_metrics.ingest.steps import NAIVE, NATIVE, SLICES, STEPS, Step
 
+from .bottleneck import bottleneck, finding, of_cells, section_of_cells
+
 REFERENCE_WALL_S = 76.9
 """Section 3 of PROFILING: average of 5 epochs of a million rows."""
 REFERENCE_CLIENT_SHARE = 0.47
 """Of the wall time, client and network; same place."""
+KNOBS = ("clients", "documents of a request")
 COARSE_MS = 100
 """A shortest ``took`` this long tells of a cached clock, which Elasticsearch reads every 200 ms by default."""
 
@@ -86,6 +89,7 @@ def answer(race: Race) -> Iterator[Finding]:
     if not cells.has(NAIVE):
         return
     naive, top, steps = cells.per_million("wall_ms", NAIVE), best(race, cells), taken(race, cells)
+    yield finding(bottleneck(of_cells(race, KNOBS).get(top)), f"{top}, the fastest")
     yield Finding(NAIVE, f"{number(naive.value)} s {interval(naive)} per million rows", {"wall_s": naive})
     if top == NAIVE or not answers.is_shown(race, cells.ratio("wall_ms", NAIVE, top)):
         yield answers.undecided(race)
@@ -138,6 +142,7 @@ def sections(race: Race) -> list[Section]:
     return [
         *parts,
         Section("How fast it gets", [_performance(race, cells)]),
+        section_of_cells(of_cells(race, KNOBS)),
         Section("Where the seconds go", _times(cells, names)),
         Section("What it costs", _costs(cells, names)),
         *stability.sections(race, _rounds_figure(race, cells)),

@@ -20,6 +20,9 @@ from cluster_metrics.core.change import Change
 from cluster_metrics.ingest.cell import SAMPLE
 from cluster_metrics.ingest.ingest_formats import BASE, ENCODING, PRICES
 
+from .bottleneck import bottleneck, finding, of_cells, section_of_cells
+
+KNOBS = ("client_counts", "bulk_sizes")
 BLOG_GAIN = 1.05
 """SMILE: 'the 5+% of throughput improvement at all bulk sizes'."""
 BLOG_NETWORK = (0.10, 0.20)
@@ -111,6 +114,8 @@ def answer(race: Race) -> Iterator[Finding]:
     cells = Cells(race)
     if not cells.compared:
         return
+    top, usage = next(iter(of_cells(race, KNOBS).items()))
+    yield finding(bottleneck(usage), f"{top}, the fastest")
     ratios = [overall(cells, series, "wall_ms") for series in cells.compared]
     judged = dict(zip(cells.compared, judge(ratios, gate_of(race.record.compared), benjamini_hochberg)))
     gains = {series: _gain_over_sizes(cells, series) for series in cells.compared}
@@ -173,6 +178,7 @@ def sections(race: Race) -> list[Section]:
     return [
         Section("Do the published statements hold?", _claims(cells)),
         Section("Throughput over bulk size", [*_throughput(race, cells), *_curves(cells)]),
+        section_of_cells(of_cells(race, KNOBS)),
         Section("What a configuration costs", _costs(cells)),
         Section("What encoding costs", _encoding(race, cells)),
         *stability.sections(race),

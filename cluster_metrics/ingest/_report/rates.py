@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from _tools.report.looks import Looks
 from _tools.report.race import Race, Sample
 from _tools.report.stats import Estimate, Samples
+from cluster_metrics.core.monitor import MONITOR
 from cluster_metrics.ingest.load import BULK
 
 WIDTHS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0)
@@ -39,6 +41,8 @@ class Load:
     :param first: first bucket of the steady window.
     :param end: the bucket behind its last; not above ``first`` when the load is too short for a window.
     :param requests: those answered, by bucket.
+    :param at: when the first request was sent, in ms since the epoch.
+    :param seen: what the monitor saw from then on to the last answer.
     """
 
     epoch: int
@@ -49,11 +53,15 @@ class Load:
     first: int
     end: int
     requests: Sequence[Sequence[Sample]]
+    at: int
+    seen: Looks
 
     @property
     def merging(self) -> set[int]:
-        """Buckets in which a merge was under way when the first client asked."""
-        return {i for i, of in enumerate(self.requests) if any(s.meta.get("merges_current") for s in of)}
+        """Buckets in which a merge was under way when the monitor looked."""
+        merges = (sum(node.get("merges", 0) for node in look.values()) for look in self.seen.nodes)
+        at = (int((look.at - self.at) / 1000 / self.width) for look in self.seen.looks)
+        return {min(i, len(self.rates) - 1) for i, number in zip(at, merges) if number}
 
     @property
     def steady(self) -> Samples:
@@ -76,7 +84,8 @@ def loads(race: Race) -> list[Load]:
     for sample in race.of(BULK):
         by_epoch.setdefault(sample.meta["epoch"], []).append(sample)
     width = max((_width(samples) for samples in by_epoch.values()), default=0.0)
-    return [_load(epoch, samples, width) for epoch, samples in by_epoch.items()]
+    looks = race.of(MONITOR)
+    return [_load(epoch, samples, width, looks) for epoch, samples in by_epoch.items()]
 
 
 def _ends(samples: Sequence[Sample]) -> Samples:
@@ -92,8 +101,8 @@ def _width(samples: Sequence[Sample]) -> float:
     return next((width for width in WIDTHS_S if width >= least), WIDTHS_S[-1])
 
 
-def _load(epoch: int, samples: Sequence[Sample], width: float) -> Load:
-    ends = _ends(samples)
+def _load(epoch: int, samples: Sequence[Sample], width: float, looks: Sequence[Sample]) -> Load:
+    ends, at = _ends(samples), min(s.at for s in samples)
     seconds = float(np.max(ends))
     buckets = max(1, round(seconds / width))
     bucket = np.minimum((ends / width).astype(int), buckets - 1)
@@ -112,6 +121,8 @@ def _load(epoch: int, samples: Sequence[Sample], width: float) -> Load:
         int(np.ceil(RAMP_UP * seconds / width)),
         min(int(min(last.values()) / width), buckets),
         [[s for s, b in zip(samples, bucket) if b == i] for i in range(buckets)],
+        at,
+        Looks([look for look in looks if at <= look.at <= at + 1000 * seconds]),
     )
 
 

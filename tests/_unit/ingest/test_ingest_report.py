@@ -1,80 +1,18 @@
 """The reports of the ingest challenges, from samples whose rates and shares are known."""
 
 import csv
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from fakes import rows
+from ingests import bulk, epoch_sample, load, look, of_append, race
 
-from _tools.race.rally import resolved
 from _tools.report import gate, timelines
 from _tools.report.answer import answer_of
-from _tools.report.race import Race, Sample
 from _tools.report.write import page_of, sheets
-from cluster_metrics.core.experiment import check
 from cluster_metrics.ingest._report import append_no_conflicts_index_only as append
 from cluster_metrics.ingest._report import ingest, rates
 from cluster_metrics.ingest.account import REPEATED
-
-RESULTS = {"50_0": 10.0, "90_0": 12.0, "99_0": 60.0, "100_0": 70.0}
-
-
-def bulk(epoch, client, at_s, **meta):
-    meta = {"epoch": epoch, "client": client, "success-count": 100, "error-count": 0, "took": 7, "bytes_in": 25} | meta
-    return Sample("ingest-bulk", round(1_000_000 + 1000 * at_s), "ingest-bulk", 10.0, meta)
-
-
-def load(epoch, start_s, seconds=20, per_second=40):
-    """Two clients that send 100 documents each, evenly; the second ends a second earlier."""
-    step = 2 / per_second
-    return [bulk(epoch, client, start_s + i * step) for client in (0, 1) for i in range(int((seconds - client) / step))]
-
-
-def epoch_sample(epoch, **meta):
-    keys = [
-        "requests",
-        *REPEATED,
-        "send_ms",
-        "parse_ms",
-        "bytes_out",
-        "bytes_in",
-        "refresh_ms",
-        "merge_ms",
-        "merge_bytes",
-        "flush_ms",
-        "foreign_docs",
-        "translog_bytes",
-        "gc_young_ms",
-        "gc_old_ms",
-    ]
-    meta = (
-        dict.fromkeys(keys, 0.0)
-        | {
-            "epoch": epoch,
-            "round": epoch,
-            "clients": 2,
-            "wall_ms": 20_000.0,
-            "took_ms": 16_000.0,
-            "index_ms": 12_000.0,
-            "target_cpu_ms": 9000.0,
-            "sent": 80_000,
-            "acknowledged": 80_000,
-            "found": 80_000,
-        }
-        | meta
-    )
-    return Sample("ingest-epoch", 1_000_000 + 100_000 * epoch, "ingest-epoch", 5.0, meta)
-
-
-def race(params="epochs:2,bulk_indexing_clients:2", samples=None, begin=None):
-    samples = samples or [*load(1, 0), epoch_sample(1), *load(2, 100), epoch_sample(2, took_ms=20_000.0)]
-    if begin:
-        samples = [Sample("ingest-begin", 0, "ingest-begin", 1.0, begin), *samples]
-    metrics = [{"task": "index-append", "service_time": RESULTS, "latency": RESULTS}]
-    document = {"race-id": "x", "challenge": "ingest", "results": {"op_metrics": metrics}}
-    index = {"docs": 160_000, "segments": 1, "store_bytes": 8_000_000}
-    return Race(document, samples, {}, check(resolved(params)), [], index)
 
 
 def page(module, of):
@@ -104,15 +42,26 @@ def test_fewer_than_five_buckets_are_not_drawn(requests, figures):
 
 
 def test_requests_rejections_and_merges_are_drawn_beside_the_rate():
-    slow = [bulk(1, 0, 9.0, **{"merges_current": 1, "error-count": 7, "took": 500}) for _ in range(200)]
-    rate, beside = (f.spec for f in ingest.rate_section(race(samples=[*load(1, 0), *slow, epoch_sample(1)])).figures)
+    slow = [bulk(1, 0, 9.0, **{"error-count": 7, "took": 500}) for _ in range(200)]
+    looks = [look(at, merges=int(at == 9)) for at in range(20)]
+    samples = [*load(1, 0), *slow, *looks, epoch_sample(1)]
+    rate, beside = (f.spec for f in ingest.rate_section(race(samples=samples)).figures)
     kinds = rate["layer"][0]["encoding"]["color"]["scale"]["domain"]
     assert {timelines.REJECTED, timelines.MERGE} < set(kinds)
     buckets = next(v["values"] for v in (layer["data"] for layer in rate["layer"]) if len(v["values"]) > 5)
     assert [(b["errors"], b["merging"]) for b in buckets if b["errors"]] == [(1400, True)]
-    times = beside["data"]["values"]
+    times = next(v["values"] for v in (layer["data"] for layer in beside["layer"]) if "series" in v["values"][0])
     assert max(row["value"] for row in times if row["series"] == "took, median") == 500
     assert {row["value"] for row in times if row["series"].startswith("service time")} == {10.0}
+    seen = {series: [r["value"] for r in times if r["series"] == series] for series in {r["series"] for r in times}}
+    assert seen["target, its busiest node"] == pytest.approx([50.0] * 19)
+    assert seen["client, its busiest process"] == pytest.approx([20.0] * 19)
+    assert seen["machine of both"] == pytest.approx([60.0] * 19) and seen["young collections"] == pytest.approx(
+        [10.0] * 19
+    )
+    assert (sum(seen["merges"]), len(seen["merges"])) == (1, 20)
+    assert "throttled, ms per s" not in {r["strip"] for r in times}, "what did not happen is left out"
+    assert all(-len(seen) < r["y"] < 1 for r in times)
 
 
 def test_the_steady_window_leaves_out_the_start_and_clients_that_have_ended():
@@ -123,7 +72,7 @@ def test_the_steady_window_leaves_out_the_start_and_clients_that_have_ended():
 
 def test_a_stall_is_seen_as_slow_and_with_its_merge():
     samples = [s for s in load(1, 0) if not 8 <= (s.at - 1_000_000) / 1000 < 10] + [
-        bulk(1, 0, 9.0, merges_current=1),
+        look(9.0, merges=1),
         epoch_sample(1),
     ]
     found = rates.loads(race(samples=samples))[0]
@@ -262,10 +211,6 @@ def test_clients_that_are_done_before_the_last_idle_and_do_not_work():
     assert found["idle"] == pytest.approx(0.1 * whole)
     assert found["client"] == pytest.approx((36 - 16) / 0.08)
     assert "(10.0 %)" in rows(ingest.sections(of), "shares")["1"]["idle"]
-
-
-def of_append(made):
-    return replace(made, document=made.document | {"challenge": "append-no-conflicts-index-only"})
 
 
 @pytest.mark.parametrize(

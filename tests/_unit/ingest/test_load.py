@@ -36,18 +36,18 @@ def task(name, kind):
 
 def schedule():
     return [
-        task("create", "create-index"),
-        task("index-append", "ingest-bulk"),
-        task("refresh-after-index", "ingest-epoch"),
-        task("force-merge", "force-merge"),
+        [task("create", "create-index")],
+        [task("monitor", "monitor"), task("index-append", "ingest-bulk")],
+        [task("refresh-after-index", "ingest-epoch")],
+        [task("force-merge", "force-merge")],
     ]
 
 
 def test_the_load_and_its_account_are_repeated_for_each_epoch():
     laid_out = lay_out_epochs(schedule(), values(**LOAD), each=True)
-    load = ["index-append", "refresh-after-index"]
-    assert [t.name for t in laid_out] == ["create", *load, *load, "force-merge"]
-    params = [t.operation.params for t in laid_out[1:5]]
+    load = [["monitor", "index-append"], ["refresh-after-index"]]
+    assert [[t.name for t in element] for element in laid_out] == [["create"], *load, *load, ["force-merge"]]
+    params = [element[-1].operation.params for element in laid_out[1:5]]
     assert [p["epochs"] for p in params] == [[1], [1], [2], [2]]
     assert [p["final"] for p in params] == [False, False, True, True]
     assert [p.get("include-in-reporting", True) for p in params] == [True, True, False, False]
@@ -57,8 +57,8 @@ def test_the_load_and_its_account_are_repeated_for_each_epoch():
 def test_the_load_of_all_epochs_is_one():
     laid_out = lay_out_epochs(schedule(), values(**LOAD, ingest_percentage=10), each=False)
     assert len(laid_out) == 4
-    assert laid_out[1].operation.params["epochs"] == [1, 2]
-    assert laid_out[2].operation.params["expected"] == 2 * 300
+    assert laid_out[1][1].operation.params["epochs"] == [1, 2]
+    assert laid_out[2][0].operation.params["expected"] == 2 * 300
 
 
 def test_a_paced_load_has_a_spike_after_as_long_a_steady_rate():

@@ -214,3 +214,15 @@ def test_a_store_is_verified_unless_that_is_switched_off(tmp_path, mode, verifie
         assert "datastore.ssl.verification_mode" in reading.reporting_of(ini)
     [node] = connect(ini).transport.node_pool.all()
     assert node.config.scheme == "https" and node.config.verify_certs is verified
+
+
+def test_a_monitor_takes_no_place_in_the_schedule_of_the_tasks_that_it_looks_at():
+    document = {"race-id": "x", "race-timestamp": "20260101T000000Z", "challenge": "ingest", "results": {"any": 1}}
+    of = (("index-append", "ingest-bulk", 0), ("monitor", "monitor", 100), ("index-append", "ingest-bulk", 200))
+    requests = [
+        {"task": task, "operation-type": kind, "sample-type": "normal", "@timestamp": at, "value": 150.0}
+        for task, kind, at in of
+    ]
+    failed = {"operation": "x", "operation-type": "x", "@timestamp": 1, "value": 1.0, "meta": {"success": False}}
+    [stretch] = reading.race_of(document, [], [failed], requests).schedule
+    assert (stretch.task, stretch.start, stretch.end, stretch.requests) == ("index-append", 0, 350, 2)

@@ -55,6 +55,11 @@ STRETCHES = [
     {"name": "a<b", "kind": timelines.WARM_UP, "start": 0, "end": 0.1},
     {"name": "c", "kind": timelines.MEASURED, "start": 9, "end": 70},
 ]
+STRIPS = [
+    {"strip": strip, "series": series, "run": 1, "at": at, "value": most * at / 3}
+    for strip, series, most in (("CPU, %", "a<b", 97.0), ("CPU, %", "c", 40.0), ("disk, MB/s", "d", 3000.0))
+    for at in range(4)
+]
 PARTS = [
     plots.Part("one", estimate(80), 0.8),
     plots.Part("two", estimate(40), 0.4),
@@ -72,7 +77,9 @@ CHARTS = {
     "over_time": lambda: over_time(race()).spec,
     "rates": lambda: timelines.rates(BUCKETS, 120.0, "documents/s"),
     "stretches": lambda: timelines.stretches(STRETCHES, "s"),
+    "strips": lambda: timelines.strips(STRIPS, "s"),
 }
+TIME_LINES = ["over_time", "rates", "stretches", "strips"]
 
 
 def over_time(found):
@@ -113,7 +120,7 @@ def test_chart_is_as_wide_as_its_place_and_takes_its_ink_from_the_page(name):
     assert set(re.findall(r"#[0-9a-f]{6}\b", text.lower())) <= set(plots.PALETTE)
 
 
-@pytest.mark.parametrize("name", sorted(set(CHARTS) - {"over_time", "rates", "stretches"}))
+@pytest.mark.parametrize("name", sorted(set(CHARTS) - set(TIME_LINES)))
 def test_hovering_shows_how_many_samples_and_their_interval(name):
     fields = {tip["field"] for tips in encodings(CHARTS[name](), "tooltip") for tip in tips}
     assert {"text", "interval", "n"} <= fields
@@ -121,10 +128,19 @@ def test_hovering_shows_how_many_samples_and_their_interval(name):
     assert all(row["interval"].startswith("[") and row["n"] == 20 for row in own) and own
 
 
-@pytest.mark.parametrize("name", ["over_time", "rates", "stretches"])
+@pytest.mark.parametrize("name", TIME_LINES)
 def test_time_lines_zoom(name):
     (zoom,) = CHARTS[name]()["params"]
     assert zoom["bind"] == "scales" and zoom["select"]["encodings"] == ["x"]
+
+
+def test_strips_stand_one_below_the_other_each_as_high_as_its_greatest_value():
+    spec = CHARTS["strips"]()
+    drawn_at = {row["series"]: row["y"] for row in rows(spec) if row.get("at") == 3}
+    assert drawn_at == pytest.approx(
+        {"a<b": timelines.STRIP, "c": timelines.STRIP * 40 / 97, "d": -1 + timelines.STRIP}
+    )
+    assert {"CPU, %, up to 97.0", "disk, MB/s, up to 3,000"} <= drawn(spec)
 
 
 def luminance(colour):

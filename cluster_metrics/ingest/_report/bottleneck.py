@@ -1,0 +1,442 @@
+"""What held an ingest back: one bottleneck, by rules over what the monitor and the requests tell."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from _tools.report.answer import Finding
+from _tools.report.looks import BUSY, Looks
+from _tools.report.race import Race, Sample
+from _tools.report.section import Section
+from _tools.report.table import Column, Table, Words, share
+from _tools.report.text import count, number, percent
+from cluster_metrics.core.monitor import MONITOR
+from cluster_metrics.ingest.cell import SAMPLE
+
+from .rates import Load
+
+RATE, CLIENT, TARGET, THROTTLING = "the rate that was asked for", "client's CPU", "target's CPU", "throttling"
+DISK, QUEUE, CLIENTS, UNKNOWN = "disk", "queue", "the clients", "not determined"
+OF_CLIENT = (CLIENT, CLIENTS)
+"""Those of the load driver: what such a load took says nothing of what the target can take."""
+WAITED = 0.1
+"""Part of the time from which on throttling, or pauses after rejections, are named: what is gained without them is at
+most that, and less is within the spread of most races."""
+IDLE = 0.25
+"""Part of the target's cores for which there was no request, from which on the clients are named."""
+MOST_BULK = 10_000
+"""Documents of a request beyond which larger ones are not advised."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How far what a load needs was used up while it ran. What was not told is None, and no rule speaks of it.
+
+    :param seconds: that were looked at.
+    :param clients: of the load.
+    :param bulk_size: documents of a request.
+    :param cores: CPU cores that each node used.
+    :param parts: the same as part of those that it may use.
+    :param client: CPU cores that Rally's processes used.
+    :param process: CPU cores that the busiest of them used; each runs its clients in one thread.
+    :param machine: part of the CPU of the load driver's machine that was busy, where the target runs on it, too.
+    :param machine_cores: cores of that machine.
+    :param pauses: part of the clients' time that they paused after rejections.
+    :param rejected: documents that were sent again.
+    :param throttled: part of the time that Elasticsearch throttled indexing, since merges fell behind.
+    :param merge_throttled: the same of merges, whose writing it slows down by design.
+    :param disk: part of the time that the busiest disk had work.
+    :param sent: requests on their way, a mean over time.
+    :param worked: of these, those that Elasticsearch had in hand, by ``took``.
+    :param threads: shards that a request reaches at most, and so threads of the target that it can keep busy.
+    :param target_cores: CPU cores that all nodes may use.
+    :param on_time: whether it was a paced load that did not fall behind.
+    :param knobs: what sets clients and documents of a request, in words.
+    """
+
+    seconds: float
+    clients: float
+    bulk_size: float
+    cores: Mapping[str, float]
+    parts: Mapping[str, float]
+    client: float
+    process: float | None
+    machine: float | None
+    machine_cores: float
+    pauses: float
+    rejected: float
+    throttled: float | None
+    merge_throttled: float | None
+    disk: float | None
+    sent: float
+    worked: float
+    threads: float
+    target_cores: float
+    on_time: bool = False
+    knobs: tuple[str, str] = ("bulk_indexing_clients", "bulk_size")
+
+    @property
+    def busiest(self) -> str:
+        """The node that used most of what it may use."""
+        return max(self.parts, key=lambda node: self.parts[node], default="")
+
+    @property
+    def full_by_client(self) -> float | None:
+        """How busy a machine was that both run on, if the client used more of it than the target."""
+        return self.machine if self.machine and self.client > sum(self.cores.values()) else None
+
+    @property
+    def full_by_target(self) -> float | None:
+        """The same, if the target used at least half of what was used."""
+        half = (self.machine or 0.0) * self.machine_cores / 2
+        return self.machine if self.machine and sum(self.cores.values()) >= half else None
+
+    @property
+    def idle(self) -> float | None:
+        """Part of the target's cores for which there was no request; None where the target's cores are not known."""
+        return max(0.0, 1 - self.worked * self.threads / self.target_cores) if self.target_cores else None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is the bottleneck when a figure reaches a threshold, unless a rule before it holds.
+
+    :param name: of the bottleneck.
+    :param what: the figure, in words.
+    :param of: takes it from the usage.
+    :param least: the threshold.
+    :param told: the figures that say so, in words.
+    :param option: what to try.
+    """
+
+    name: str
+    what: str
+    of: Callable[[Usage], float | None]
+    least: float
+    told: Callable[[Usage], str]
+    option: Callable[[Usage], str]
+
+
+def _machine(u: Usage) -> str:
+    return (
+        f"the machine that both run on was {percent(u.machine or 0)} busy: target {number(sum(u.cores.values()))} "
+        f"cores, client {number(u.client)}"
+    )
+
+
+def _node(u: Usage) -> str:
+    return f"{u.busiest} used {percent(u.parts[u.busiest])} of its CPU"
+
+
+def _cpus(u: Usage) -> str:
+    process = "" if u.process is None else f", the client's busiest process {percent(u.process)} of a core"
+    return f"the target used {percent(max(u.parts.values(), default=0.0))} of its CPU{process}"
+
+
+def _clients(u: Usage) -> str:
+    wait = f"{count(round(u.clients), 'client')} had {number(u.sent)} requests on their way at once"
+    return (
+        f"{wait}, the target worked on {number(u.worked)} of them and has {count(u.target_cores, 'core')}; {_cpus(u)}"
+    )
+
+
+def _paused(u: Usage) -> str:
+    again = f"{u.rejected:,.0f} documents that a full queue rejected were sent again"
+    return f"clients paused for {percent(u.pauses)} of their time, since {again}; {_cpus(u)}"
+
+
+def _more(u: Usage) -> str:
+    clients = max(2 * round(u.clients), math.ceil(u.target_cores))
+    larger = f", or {u.knobs[1]}:{min(10 * round(u.bulk_size), MOST_BULK)}" if u.bulk_size < MOST_BULK else ""
+    return f"try {u.knobs[0]}:{clients}{larger}"
+
+
+FASTER = "give the target more CPU, or less work per document"
+DRIVER = "run the load driver on a machine of its own, or on several; or larger requests"
+RULES = (
+    Rule(
+        RATE,
+        "paced load that did not fall behind",
+        lambda u: float(u.on_time),
+        1.0,
+        _cpus,
+        lambda u: "ask for more, or race without paced, to see what it can take",
+    ),
+    Rule(
+        CLIENT,
+        "CPU of the busiest process of Rally, in cores",
+        lambda u: u.process,
+        BUSY,
+        lambda u: f"a process of Rally, which runs its clients in one thread, used {percent(u.process or 0)} of a core",
+        lambda u: DRIVER,
+    ),
+    Rule(
+        CLIENT,
+        "a machine that both run on, used by the client most",
+        lambda u: u.full_by_client,
+        BUSY,
+        _machine,
+        lambda u: DRIVER,
+    ),
+    Rule(
+        TARGET, "CPU of the busiest node", lambda u: max(u.parts.values(), default=None), BUSY, _node, lambda u: FASTER
+    ),
+    Rule(
+        TARGET,
+        "a machine that both run on, used by the target most",
+        lambda u: u.full_by_target,
+        BUSY,
+        _machine,
+        lambda u: FASTER,
+    ),
+    Rule(
+        THROTTLING,
+        "time that indexing was throttled",
+        lambda u: u.throttled,
+        WAITED,
+        lambda u: f"indexing was throttled for {percent(u.throttled or 0)} of the time, since merges fell behind",
+        lambda u: "a faster disk, or a longer refresh_interval",
+    ),
+    Rule(
+        DISK,
+        "time that the busiest disk had work",
+        lambda u: u.disk,
+        BUSY,
+        lambda u: f"the target's disk had work for {percent(u.disk or 0)} of the time; {_cpus(u)}",
+        lambda u: "a faster disk, or translog_durability:async",
+    ),
+    Rule(
+        QUEUE,
+        "clients' time paused after rejections",
+        lambda u: u.pauses,
+        WAITED,
+        _paused,
+        lambda u: "fewer clients, or larger requests; or a longer thread_pool.write.queue_size",
+    ),
+    Rule(CLIENTS, "the target's cores without a request", lambda u: u.idle, IDLE, _clients, _more),
+)
+"""In this order: full CPU explains queues and throttling, and these explain idle cores; not the other way round."""
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """What held a load back.
+
+    :param name: see ``RULES``, or ``UNKNOWN``.
+    :param told: the figures that say so.
+    :param option: what to try.
+    """
+
+    name: str
+    told: str
+    option: str = ""
+
+    @property
+    def of_client(self) -> bool:
+        """Whether it is on the load driver's side."""
+        return self.name in OF_CLIENT
+
+    @property
+    def text(self) -> str:
+        return "; ".join(filter(None, (f"{self.name}: {self.told}", self.option)))
+
+
+def bottleneck(usage: Usage | None) -> Bottleneck:
+    """The first rule that holds."""
+    if usage is None:
+        return Bottleneck(UNKNOWN, "the monitor did not look twice while documents were sent", "load more rows")
+    for rule in RULES:
+        value = rule.of(usage)
+        if value is not None and value >= rule.least:
+            return Bottleneck(rule.name, rule.told(usage), rule.option(usage))
+    return Bottleneck(UNKNOWN, f"no limit was reached; {_cpus(usage)}")
+
+
+def finding(found: Bottleneck, of: str = "") -> Finding:
+    """The line of the answer.
+
+    :param of: what was held back, where there are several.
+    """
+    return Finding("held back by", f"{found.text} ({of})" if of else found.text)
+
+
+def target_cores(race: Race) -> float:
+    """CPU cores that the nodes of the target which hold data may use."""
+    return float(sum(race.cores(node) for node in race.target))
+
+
+def parts_of(race: Race, cores: Mapping[str, float]) -> dict[str, float]:
+    """CPU cores that nodes used, as part of those that they may use."""
+    may = {node["node"]: race.cores(node) for node in race.target}
+    return {node: used / may[node] for node, used in cores.items() if may.get(node)}
+
+
+def shared(race: Race) -> bool:
+    """Whether load driver and target use the same cores."""
+    return race.local is not False and bool(race.machine.get("cores"))
+
+
+def told_by(looks: Looks, key: str, most: bool = False) -> float | None:
+    """How much of the time a counter of ms ran, over all nodes or of the one with most; None where no node tells."""
+    growth = looks.growth(key).values()
+    return None if not growth else max(growth) if most else sum(growth)
+
+
+def of_load(race: Race, load: Load, on_time: bool = False) -> Usage | None:
+    """What a load used up; None where the monitor did not look twice.
+
+    :param on_time: whether it was paced and did not fall behind.
+    """
+    looks, requests = load.seen, [request for bucket in load.requests for request in bucket]
+    cores = looks.cores()
+    if not cores:
+        return None
+    (client, machine), processes, values = looks.client(), looks.processes(), race.parameters
+    pauses, sent, worked = (
+        sum(r.meta.get(key, 0.0) for r in requests) / 1000 / load.seconds
+        for key in ("retry_wait_ms", "send_ms", "took")
+    )
+    return Usage(
+        seconds=load.seconds,
+        clients=values["bulk_indexing_clients"],
+        bulk_size=values["bulk_size"],
+        cores=cores,
+        parts=parts_of(race, cores),
+        client=client,
+        process=max(processes.values(), default=None),
+        machine=machine if shared(race) else None,
+        machine_cores=race.machine.get("cores", 0),
+        pauses=pauses / values["bulk_indexing_clients"],
+        rejected=sum(r.meta.get("repeated_docs", 0) for r in requests),
+        throttled=told_by(looks, "index_throttle_ms"),
+        merge_throttled=told_by(looks, "merge_throttle_ms"),
+        disk=told_by(looks, "disk_busy_ms", most=True),
+        sent=sent,
+        worked=worked,
+        threads=values["number_of_shards"],
+        target_cores=target_cores(race),
+        on_time=on_time,
+    )
+
+
+def of_cells(race: Race, knobs: tuple[str, str]) -> dict[str, Usage]:
+    """What each way to ingest used up, by cell, that of the greatest rate first; see :func:`of_cell`."""
+    cells: dict[str, list[Sample]] = {}
+    for sample in race.of(SAMPLE):
+        cells.setdefault(sample.cell, []).append(sample)
+    rates = {name: float(np.median([s.meta["rows_per_second"] for s in of])) for name, of in cells.items()}
+    order = sorted(cells, key=lambda name: -rates[name])
+    return {name: used for name in order if (used := of_cell(race, cells[name], knobs))}
+
+
+def section_of_cells(of: Mapping[str, Usage]) -> Section:
+    """What held back each way to ingest."""
+    where = (
+        "CPU is as each cell counted it; queues, throttling and disk are of cells in which the monitor looked twice."
+    )
+    return Section("What held it back", [where, table(of, "configuration"), explained()])
+
+
+def of_cell(race: Race, samples: Sequence[Sample], knobs: tuple[str, str]) -> Usage | None:
+    """What one way to ingest used up, over its rounds: CPU as each cell counted it by itself, queues, throttling and
+    disk as the monitor saw them in cells long enough for two looks.
+
+    :param samples: of one cell.
+    :param knobs: what sets clients and documents of a request, in words.
+    """
+    looks, found = race.of(MONITOR), []
+    for s in samples:
+        seconds = s.meta["wall_ms"] / 1000
+        seen = Looks([look for look in looks if s.at <= look.at <= s.at + s.meta["wall_ms"]])
+        target = s.meta["target_cpu_ms"] / (s.meta["wall_ms"] + s.meta["refresh_wall_ms"])
+        client = s.meta["client_cpu_ms"] / s.meta["wall_ms"]
+        cores, may = {"all nodes": target}, target_cores(race)
+        busy = min(1.0, (target + client) / race.machine["cores"]) if shared(race) else None
+        found.append(
+            Usage(
+                seconds=seconds,
+                clients=s.meta["clients"],
+                bulk_size=s.meta["bulk_size"],
+                cores=cores,
+                parts={"all nodes": target / may} if may else {},
+                client=client,
+                process=client,
+                machine=busy,
+                machine_cores=race.machine.get("cores", 0),
+                pauses=s.meta.get("retry_wait_ms", 0.0) / s.meta["wall_ms"] / s.meta["clients"],
+                rejected=s.meta.get("repeated_docs", 0),
+                throttled=told_by(seen, "index_throttle_ms"),
+                merge_throttled=told_by(seen, "merge_throttle_ms"),
+                disk=told_by(seen, "disk_busy_ms", most=True),
+                sent=s.meta["send_ms"] / s.meta["wall_ms"],
+                worked=s.meta["took_ms"] / s.meta["wall_ms"],
+                threads=race.parameters.get("number_of_shards", 1),
+                target_cores=may,
+                knobs=knobs,
+            )
+        )
+    return pooled(found)
+
+
+def pooled(found: Sequence[Usage]) -> Usage | None:
+    """Several stretches as one, weighted by their time; None for none."""
+    if not found:
+        return None
+    weights = [usage.seconds for usage in found]
+
+    def mean(values: Sequence[float | None]) -> float | None:
+        known = [(value, weight) for value, weight in zip(values, weights) if value is not None]
+        return float(np.average([v for v, _ in known], weights=[w for _, w in known])) if known else None
+
+    values: dict = {}
+    for name, value in vars(found[0]).items():
+        of = [getattr(usage, name) for usage in found]
+        if isinstance(value, Mapping):
+            nodes = dict.fromkeys(node for one in of for node in one)
+            values[name] = {node: mean([one.get(node) for one in of]) for node in nodes}
+        else:
+            values[name] = value if isinstance(value, tuple) else mean(of)
+    return Usage(
+        **values
+        | {
+            "seconds": sum(weights),
+            "rejected": sum(u.rejected for u in found),
+            "on_time": all(u.on_time for u in found),
+        }
+    )
+
+
+def table(of: Mapping[str, Usage], what: str) -> Table:
+    """What was used, and the bottleneck, by name.
+
+    :param what: the names are of.
+    """
+    rows = [
+        {"name": name, "bottleneck": bottleneck(usage).name}
+        | {"seconds": usage.seconds, "target": max(usage.parts.values(), default=None), "client": usage.client}
+        | {key: getattr(usage, key) for key in ("process", "machine", "sent", "worked", "idle", "pauses")}
+        | {key: getattr(usage, key) for key in ("throttled", "merge_throttled", "disk")}
+        for name, usage in of.items()
+    ]
+    columns = [Words("name", what), Words("bottleneck", "held back by"), Column("seconds", "s")]
+    columns += [share("target", "target's CPU"), Column("client", "client's CPU, cores")]
+    columns += [Column("process", "its busiest process"), share("machine", "machine of both")]
+    columns += [
+        Column("sent", "requests at once"),
+        Column("worked", "of them in hand"),
+        share("idle", "cores without one"),
+    ]
+    columns += [share("pauses", "pauses after 429"), share("throttled", "indexing throttled")]
+    columns += [share("merge_throttled", "merges throttled"), share("disk", "disk at work")]
+    return Table(f"usage by {what}", columns, rows)
+
+
+def explained() -> str:
+    """The rules in words, for the report."""
+    told = "; ".join(f"{rule.name}: {rule.what}, from {percent(rule.least)}" for rule in RULES if rule.name != RATE)
+    return (
+        f"The first of these that holds is named: {told}; else it is {UNKNOWN}. A load that was paced and on time was "
+        "held back by the rate that was asked for. What the target does not tell is left out."
+    )

@@ -1,0 +1,71 @@
+"""What the monitor notes of nodes and of Rally's processes, and that it stands where it costs the load no process."""
+
+import asyncio
+import json
+import os
+from types import SimpleNamespace
+
+import pytest
+from esrally.driver.driver import calculate_worker_assignments
+from fakes import FakeEs
+
+from cluster_metrics.core import monitor
+from cluster_metrics.core.experiment import without_idle_monitors
+
+POOL = {"queue": 2, "rejected": 3, "active": 1}
+NODE = {
+    "name": "a",
+    "process": {"timestamp": 5000, "cpu": {"total_in_millis": 70}},
+    "thread_pool": {"search": POOL, "write": POOL},
+    "jvm": {"gc": {"collectors": {"young": {"collection_time_in_millis": 11}}}},
+    "indices": {"merges": {"current": 2, "total_throttled_time_in_millis": 9}, "indexing": {}},
+}
+DISK = {"fs": {"io_stats": {"total": {"operations": 8, "write_kilobytes": 40, "io_time_in_millis": 6}}}}
+
+
+def test_what_a_node_does_not_tell_is_left_out_and_not_made_0():
+    told = monitor.counters({"nodes": {"x": NODE, "y": NODE | DISK | {"name": "b"}}})
+    assert told["a"] == {
+        **{"at": 5000, "cpu_ms": 70, "active": 1, "gc_young_ms": 11, "merges": 2, "merge_throttle_ms": 9},
+        **{"queue": 4, "rejected": 6},
+    }
+    assert told["b"] == told["a"] | {"disk_ops": 8, "disk_write_kb": 40, "disk_busy_ms": 6}
+
+
+def test_a_look_is_one_request_and_asks_for_all_that_it_notes(monkeypatch):
+    async def sleep(seconds):
+        assert seconds == monitor.MONITOR_SECONDS
+
+    monkeypatch.setattr("cluster_metrics.core.monitor.asyncio.sleep", sleep)
+    es = FakeEs(lambda *_: {"nodes": {"x": NODE}})
+    with es.new_request_context():
+        found = asyncio.run(monitor.Monitor()(es, {}))
+    [sent] = es.sent
+    assert all(path in sent for path in monitor.COUNTERS.values())
+    processes = json.loads(found["processes"])
+    assert 0 < processes[str(os.getpid())] <= found["client_cpu_ms"]
+    assert {"nodes", "processes", "client_cpu_ms", "host_busy_ms", "host_idle_ms"} == set(found) - {"weight", "unit"}
+
+
+def load_per_process(cores, clients, watched):
+    """How many clients of the load each of Rally's processes has, the most first."""
+    (host,) = calculate_worker_assignments([{"host": "h", "cores": cores}], clients + watched)
+    return sorted((sum(client >= watched for client in worker) for worker in host["workers"]), reverse=True)
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4, 7])
+def test_as_the_first_task_it_leaves_the_load_spread_over_processes_as_it_was(cores):
+    for clients in range(1, 20):
+        assert load_per_process(cores, clients, watched=1) == load_per_process(cores, clients, watched=0)
+
+
+def test_a_monitor_that_is_left_with_nothing_to_look_at_is_left_out():
+    def task(kind):
+        return SimpleNamespace(operation=SimpleNamespace(type=kind))
+
+    beside, alone, other = [task("monitor"), task("bulk")], [task("monitor")], [task("refresh")]
+    assert without_idle_monitors([beside, alone, other]) == [beside, other]
+
+
+def test_it_goes_on_until_what_it_stands_beside_is_done():
+    assert not monitor.MonitorParams.infinite, "Rally would look just once"

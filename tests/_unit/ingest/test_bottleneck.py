@@ -1,0 +1,139 @@
+"""What held an ingest back: each rule made true by figures, and none where nothing was full."""
+
+from dataclasses import replace
+
+import pytest
+from ingests import bulk, epoch_sample, look, of_append, race
+
+from _tools.docs.generated import ROOT
+from _tools.report.answer import answer_of
+from _tools.report.race import Sample
+from _tools.report.text import percent
+from cluster_metrics.ingest._report import bottleneck as b
+from cluster_metrics.ingest._report import ingest
+from cluster_metrics.ingest.challenge import CELL
+
+SECONDS = 20
+IDLE_NODE = {"cores": 0.2, "client": 0.1, "process": 0.1, "busy": 0.3}
+FULL_QUEUE = {"retries": 1, "repeated_docs": 50, "retry_wait_ms": 30.0}
+
+
+def loaded(clients=4, took=80, params="", of=None, **seen):
+    """A load of 20 s by clients that send every 100 ms each, as the monitor and the requests tell of it.
+
+    :param took: of each request.
+    :param of: further metadata of each request.
+    """
+    meta = {"took": took, "send_ms": took + 5.0, "parse_ms": 0.0} | (of or {})
+    requests = [bulk(0, c, i / 10, **meta) for c in range(clients) for i in range(10 * SECONDS)]
+    params = f"epochs:2,bulk_indexing_clients:{clients}{params}"
+    looks = [look(at, **(IDLE_NODE | seen)) for at in range(SECONDS)]
+    return of_append(race(params, [*requests, *looks, epoch_sample(0, clients=clients)]))
+
+
+def named(of, on_time=False):
+    return ingest.held_back(of, on_time).name
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        (b.CLIENT, {"process": 0.95}),
+        (b.CLIENT, {"cores": 0.8, "client": 1.1, "busy": 0.97}),
+        (b.TARGET, {"cores": 1.9}),
+        (b.TARGET, {"cores": 1.4, "client": 0.5, "busy": 0.97}),
+        (b.THROTTLING, {"throttled": 0.2}),
+        (b.DISK, {"disk": 0.95}),
+        (b.QUEUE, {"of": FULL_QUEUE}),
+        (b.CLIENTS, {"clients": 1, "took": 90}),
+        (b.UNKNOWN, {}),
+    ],
+)
+def test_each_limit_is_named_by_its_figure(name, options):
+    assert named(loaded(**options)) == name
+
+
+def test_full_cpu_goes_before_what_it_causes_and_the_client_before_the_target():
+    assert named(loaded(cores=1.95, of=FULL_QUEUE, throttled=0.5)) == b.TARGET
+    assert named(loaded(cores=1.9, process=0.95)) == b.CLIENT
+    assert named(loaded(clients=1, of=FULL_QUEUE)) == b.QUEUE
+
+
+def test_a_target_elsewhere_shares_no_machine_with_the_client():
+    of = loaded(clients=8, took=95, cores=1.4, client=0.5, busy=0.97)
+    assert named(of) == b.TARGET and named(replace(of, local=False)) == b.UNKNOWN
+
+
+def test_a_machine_that_others_keep_busy_is_neither_sides():
+    assert named(loaded(cores=0.5, client=0.3, busy=0.97)) == b.UNKNOWN
+
+
+def test_a_share_of_the_cpu_is_all_that_a_node_has():
+    of = loaded(clients=1, cores=0.39)
+    held = {"node": "target-1", "version": "8.17.2", "cores": 1, "cpu_cores": "0.4", "cpu_held_by": "cgroup v1"}
+    assert named(of) == b.CLIENTS and named(replace(of, target=[held])) == b.TARGET
+
+
+def test_shards_keep_more_cores_busy_than_there_are_requests():
+    assert named(loaded(clients=1, took=90)) == b.CLIENTS
+    assert named(loaded(clients=1, took=90, params=",number_of_shards:4")) == b.UNKNOWN
+
+
+def test_a_paced_load_on_time_was_held_back_by_its_rate():
+    assert named(loaded(clients=1), on_time=True) == b.RATE
+
+
+def test_without_two_looks_nothing_is_said():
+    of = loaded()
+    few = [s for s in of.samples if s.kind != "monitor"] + [look(3)]
+    found = ingest.held_back(replace(of, samples=few))
+    assert found.name == b.UNKNOWN and "did not look twice" in found.text
+
+
+def test_one_client_that_misses_the_target_is_no_slow_cluster():
+    of = loaded(clients=1, took=90, params=",target_docs_per_second:100000")
+    first, target, *_ = answer_of(of).lines()[1:]
+    assert first == (
+        "held back by",
+        "the clients: 1 client had 0.954 requests on their way at once, the target worked on 0.904 of them and has 2 "
+        "cores; the target used 10.0 % of its CPU, the client's busiest process 10.0 % of a core; try "
+        "bulk_indexing_clients:2, or bulk_size:10000",
+    )
+    assert target[1].startswith("not reached by these clients, what the cluster can take is not shown: ")
+    (missed,) = [w for w in answer_of(of).warnings if w.kind == "target-missed"]
+    assert "the cluster may carry more" in missed.text and "this cluster is not" not in missed.text
+
+
+def test_a_full_target_that_misses_the_target_is():
+    of = loaded(cores=1.95, params=",target_docs_per_second:100000")
+    first, target, *_ = answer_of(of).lines()[1:]
+    assert first[1].startswith("target's CPU: target-1 used 97.5 % of its CPU; ")
+    assert target[1].startswith("not reached: ")
+
+
+def cell(name, **meta):
+    common = dict.fromkeys((key.name for key in CELL), 0.0)
+    common |= {"wall_ms": 4000.0, "refresh_wall_ms": 0.0, "clients": 1, "bulk_size": 1000, "rows_per_second": 1.0}
+    return Sample("ingest-cell", 1_000_000, name, 4000.0, common | meta)
+
+
+def test_cells_are_told_by_what_each_counted_itself():
+    of = replace(
+        race(),
+        samples=[
+            cell("slow", took_ms=3600.0, send_ms=3800.0, target_cpu_ms=2000.0, client_cpu_ms=200.0),
+            cell("fast", target_cpu_ms=7800.0, client_cpu_ms=100.0, rows_per_second=2.0, took_ms=8000.0),
+            cell("encoding", target_cpu_ms=400.0, client_cpu_ms=3900.0),
+            cell("turned-away", clients=2, retry_wait_ms=4000.0, repeated_docs=9, took_ms=3000.0),
+        ],
+    )
+    found = {name: b.bottleneck(used).name for name, used in b.of_cells(of, ("clients", "size")).items()}
+    assert found == {"fast": b.TARGET, "slow": b.CLIENTS, "encoding": b.CLIENT, "turned-away": b.QUEUE}
+    assert list(found)[0] == "fast"
+    assert "try clients:2, or size:10000" in b.bottleneck(b.of_cells(of, ("clients", "size"))["slow"]).text
+
+
+def test_the_page_of_ingest_has_every_rule_in_order():
+    page = (ROOT / "docs" / "challenges" / "ingest.md").read_text()
+    rows = "".join(f"| {rule.name} | {rule.what} | {percent(rule.least)} |\n" for rule in b.RULES)
+    assert f"| held back by | figure | threshold |\n|---|---|---:|\n{rows}\n" in page
