@@ -70,7 +70,7 @@ def rounds_needed(spread: float, enough: int) -> int:
 def _few(race: Race, cells: Cells) -> list[RaceWarning]:
     compared = race.record.compared
     least = min(len(cells.samples(name)) for name in cells.names)
-    if least >= compared.enough:
+    if least >= compared.enough or compared.alone:  # more units of one sample would carry no verdict either
         return []
     return [
         RaceWarning(

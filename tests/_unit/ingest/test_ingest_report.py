@@ -188,6 +188,12 @@ def test_documents_that_were_sent_again_are_told_with_how_often_and_how_long():
     assert "no request repeated" in page(ingest, race())
 
 
+def test_epochs_of_one_load_are_never_too_few_since_a_race_is_one_sample():
+    for of in (race(), of_append(race())):
+        assert of.record.compared.alone
+        assert "too-few" not in {warning.kind for warning in answer_of(of).warnings}
+
+
 def test_sheets_have_all_columns(tmp_path):
     times = {"send_ms": 9.0, "parse_ms": 0.1, "encode_ms": 0.2, "bytes_out": 9}
     samples = [bulk(1, 0, 0.0, **times, **dict.fromkeys(REPEATED, 0)), epoch_sample(1)]
