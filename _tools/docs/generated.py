@@ -103,10 +103,21 @@ def _parameters() -> str:
         for parameter in record.parameters:
             takes.setdefault(parameter.name, []).append(name)
     known, rows = parameters(), []
+    of_challenges = {name: resolved("", name) for name in challenges()}
     for name, default in resolved("").items():
         parameter = known[name]
         taken = "all" if len(takes[name]) == len(challenges()) else ", ".join(takes[name])
-        rows.append([f"`{name}`", _value(default), parameter.unit or "–", parameter.allowed, parameter.text, taken])
+        own = (f"{_value(of[name])} in {one}" for one, of in of_challenges.items() if of[name] != default)
+        rows.append(
+            [
+                f"`{name}`",
+                "; ".join([_value(default), *own]),
+                parameter.unit or "–",
+                parameter.allowed,
+                parameter.text,
+                taken,
+            ]
+        )
     return (
         f"# Track parameters\n\n{WRITTEN}\n"
         "They are given as `--track-params` to `esrally` and as `PARAMS=` to `make`: `k:v,k:v`, or a JSON file, which "

@@ -43,7 +43,10 @@ def expected(challenge: str, params: str) -> str:
     """
     record, minutes = challenges()[challenge], given()
     compared, enough = record.compared, record.compared.enough
-    asked, round_s = resolved(params)[compared.parameter], 60 * record.minutes / resolved("")[compared.parameter]
+    asked, round_s = (
+        resolved(params, challenge)[compared.parameter],
+        60 * record.minutes / resolved("", challenge)[compared.parameter],
+    )
     rounds = min(asked, int(60 * minutes / round_s))
     once = " with passes:1" if "passes" in fitted(challenge, params) else ""
     text = (

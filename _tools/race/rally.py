@@ -178,7 +178,7 @@ def check_disk(challenge: str, track_params: str, test_mode: bool, embedded: boo
     :param embedded: whether the target keeps its indices on this disk, too.
     :raises RaceError: when the folder cannot be written, or the disk has too little room for what is not there yet.
     """
-    record, values = challenges()[challenge], resolved(track_params)
+    record, values = challenges()[challenge], resolved(track_params, challenge)
     data = INI.parent / "benchmarks" / "data"
     missing = 0
     for corpus in used_corpora(record, values, test_mode):
@@ -245,11 +245,15 @@ def disk_bytes(record: Challenge, values: dict[str, Any], test_mode: bool = Fals
     return record.disk_factor * size
 
 
-def resolved(track_params: str) -> dict[str, Any]:
-    """All track parameters, with the defaults that ``track.json`` gives to those not set."""
-    definition = re.search(r"{% set p = .*? %}", (TRACK / "track.json").read_text(), re.DOTALL)
-    assert definition, "track.json sets p"
-    return jinja2.Environment().from_string(definition.group()).make_module(params_of(track_params)).__dict__["p"]
+def resolved(track_params: str, challenge: str = "") -> dict[str, Any]:
+    """All track parameters, with the defaults that ``track.json`` gives to those not set.
+
+    :param challenge: whose own defaults count; without one none of any challenge do.
+    """
+    definitions = re.findall(r"{% set p(?:_own)? = .*? %}", (TRACK / "track.json").read_text(), re.DOTALL)
+    assert len(definitions) == 2, "track.json sets p and p_own"
+    found = jinja2.Environment().from_string("".join(definitions)).make_module(params_of(track_params)).__dict__
+    return found["p"] | found["p_own"].get(challenge, {})
 
 
 def check_track(challenge: str, track_params: str) -> None:

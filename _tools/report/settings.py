@@ -14,7 +14,7 @@ from .text import setting
 
 def own_parameters(race: Race) -> dict[str, tuple[Any, Any]]:
     """The parameters of a race's challenge by name, each with its default as it would be recorded."""
-    defaults = check(resolved(""))
+    defaults = check(resolved("", race.challenge))
     for corpus in corpora_of(defaults).values():
         defaults |= corpus.sizes()
     for record in challenges().values():

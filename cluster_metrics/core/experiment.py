@@ -31,7 +31,8 @@ class Experiment(loader.TrackProcessor):
 
     def on_after_load_track(self, track: Any) -> None:
         test_mode = self.cfg.opts("track", "test.mode.enabled", mandatory=False, default_value=False)
-        values = check(track.meta_data.pop("parameters"))
+        given, own = track.meta_data.pop("parameters"), track.meta_data.pop("own")
+        values = check(given)
         if test_mode:
             values["test_mode"] = True  # no parameter, but recorded with them
             # Rally itself makes it one warm-up and one counted iteration per task
@@ -46,8 +47,10 @@ class Experiment(loader.TrackProcessor):
         for challenge in track.challenges:
             record = records.challenges()[challenge.name]
             challenge.schedule = without_idle_monitors(challenge.schedule)
+            of = {name: records.parameters()[name].check(value) for name, value in own.get(challenge.name, {}).items()}
+            parameters = values | of
             challenge.schedule = lay_out_passes(challenge.schedule, values["seed"], values["passes"])
-            challenge.schedule = record.lay_out(challenge.schedule, values)
+            challenge.schedule = record.lay_out(challenge.schedule, parameters)
             tasks = [leaf for element in challenge.schedule for leaf in element]
             plans = [t for t in tasks if (o := records.operations().get(t.operation.type)) and o.rounds]
             for left, task in zip(range(len(plans), 0, -1), plans):
@@ -55,9 +58,9 @@ class Experiment(loader.TrackProcessor):
             created = any(o.creates for task in tasks if (o := records.operations().get(task.operation.type)))
             for task in tasks:
                 if operation := records.operations().get(task.operation.type):
-                    task.operation.params |= {"parameters": values, "created": created}
+                    task.operation.params |= {"parameters": parameters, "created": created}
                     if operation.rounds:
-                        task.iterations = values[operation.rounds]
+                        task.iterations = parameters[operation.rounds]
                         task.operation.params |= {
                             "warmup-iterations": task.warmup_iterations,
                             "iterations": task.iterations,

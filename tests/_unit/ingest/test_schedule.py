@@ -1,0 +1,120 @@
+"""Loads as Rally reads and runs them: defaults of a challenge's own, and the monitor beside the load."""
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+
+import pytest
+import schedules
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from esrally.client import EsClientFactory
+from esrally.driver import driver
+from esrally.track import loader
+from esrally.utils.error_behavior import OnErrorBehavior
+
+from cluster_metrics.corpus.encoded import generate_bodies
+from cluster_metrics.corpus.metrics import NAME, Metrics
+
+ROWS = 30
+PARAMETERS = {"nodes": 2, "tasks": 2, "rows_per_epoch": ROWS, "epochs": 1}
+POOL = {"queue": 0, "rejected": 0, "active": 1}
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Reads the track as one of Rally's processes does."""
+    return lambda name, **parameters: schedules.read(tmp_path, name, **PARAMETERS | parameters)[0]
+
+
+APPEND = "append-no-conflicts-index-only"
+
+
+def loads(track, name):
+    """The elements of a challenge's schedule whose task ends them, in order."""
+    challenge = next(c for c in track.challenges if c.name == name)
+    return [element for element in challenge.schedule if any(task.completes_parent for task in element)]
+
+
+@pytest.mark.parametrize("given", [{}, {"bulk_size": 700}, {"bulk_indexing_clients": 3}])
+def test_a_challenge_has_defaults_of_its_own_for_what_is_not_given(read, given):
+    track = read(APPEND, **given)
+    own = {APPEND: {"bulk_size": 10_000, "bulk_indexing_clients": 4}}
+    for name in ("ingest", APPEND):
+        wanted = {"bulk_size": 1000, "bulk_indexing_clients": 1} | own.get(name, {}) | given
+        [*_, (_, task)] = loads(track, name)
+        assert {key: task.operation.params["parameters"][key] for key in wanted} == wanted
+        assert task.clients == wanted["bulk_indexing_clients"]
+        schedule = next(c for c in track.challenges if c.name == name).schedule
+        epoch = next(task for element in schedule for task in element if task.operation.type == "ingest-epoch")
+        assert epoch.operation.params["clients"] == wanted["bulk_indexing_clients"]
+
+
+def test_the_monitor_is_the_first_of_the_tasks_that_run_at_once(read):
+    track = read("ingest", epochs=2)
+    for name, times in (("ingest", 2), (APPEND, 1), ("ingest-decomp", 1), ("ingest-formats", 1)):
+        elements = loads(track, name)
+        assert len(elements) == times
+        for monitor, load in elements:
+            assert monitor.operation.type == "monitor" and load.completes_parent and not monitor.completes_parent
+
+
+class Watched:
+    """A server that takes rows, the first of them once it was looked at again."""
+
+    def __init__(self):
+        self.rows, self.asked = [], []
+
+    async def answer(self, request):
+        asked, looks = f"{request.method} {request.path}", self.looks
+        self.asked.append(asked)
+        body = {}
+        if asked.startswith("GET /_nodes/stats/"):
+            node = {"name": "n", "process": {"timestamp": looks, "cpu": {"total_in_millis": 1}}}
+            body = {"nodes": {"n": node | {"thread_pool": {"search": POOL, "write": POOL}}}}
+        elif asked == f"POST /{NAME}/_bulk":
+            while not self.rows and self.looks in (looks, 0):
+                await asyncio.sleep(0.005)
+            self.rows += (await request.text()).splitlines()[1::2]
+            body = {"took": 1, "errors": False}
+        return web.json_response(body, headers={"x-elastic-product": "Elasticsearch"})
+
+    @property
+    def looks(self):
+        return sum(asked.startswith("GET /_nodes/stats/") for asked in self.asked)
+
+
+def test_a_monitor_looks_until_the_load_beside_it_is_done(read, monkeypatch):
+    monkeypatch.setattr("cluster_metrics.core.monitor.MONITOR_SECONDS", 0.01)
+    track, target, sampler = read("ingest", bulk_indexing_clients=2, bulk_size=10), Watched(), driver.Sampler(0.0)
+    [element] = loads(track, "ingest")
+    corpus = next(c for c in track.corpora if c.name == NAME)
+    generate_bodies(Metrics(**corpus.meta_data), 0, "json", Path(corpus.documents[0].document_file))
+    cancel, complete = threading.Event(), threading.Event()
+
+    async def every():
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", target.answer)
+        async with TestServer(app) as server:
+            hosts = [{"host": server.host, "port": server.port}]
+            clients = [EsClientFactory(hosts, {"timeout": 5}, "8.17.2").create_async(client_id=i) for i in range(3)]
+            sources = {task: loader.operation_parameters(track, task) for task in element}
+            executors = []
+            for number, (_, of, _) in enumerate(driver.Allocator([element]).allocations):
+                schedule, es = driver.schedule_for(of, sources[of.task]), {"default": clients[number]}
+                common = sampler, cancel, complete, OnErrorBehavior.ABORT
+                executors.append(driver.AsyncExecutor(number, of.task, schedule, es, *common)())
+            try:
+                await asyncio.wait_for(asyncio.gather(*executors), 20)
+            finally:
+                for es in clients:
+                    await es.close()
+
+    asyncio.run(every())
+    samples = sampler.samples
+    looks = [s for s in samples if s.operation_type == "monitor"]
+    bulks = [s for s in samples if s.operation_type == "ingest-bulk"]
+    assert len(looks) >= 2 and len(bulks) == 3 and len(target.rows) == ROWS
+    assert all(s.request_meta_data["success"] for s in samples)
+    assert {"n"} == set(json.loads(looks[0].request_meta_data["nodes"]))
