@@ -43,7 +43,7 @@ def _machine(race: Race) -> Iterator[str]:
 
 def _replication(race: Race) -> Iterator[str]:
     unit = race.record.compared.unit
-    units = len({sample.meta[unit] for sample in race.samples if unit in sample.meta})
+    units = len({sample.meta[unit] for sample in race.samples if sample.meta.get(unit, 0) > 0})  # the others warm up
     if units:
         few = f" With fewer than {count(FEW_ROUNDS, unit)} they are too narrow, too." if units < FEW_ROUNDS else ""
         yield (

@@ -6,12 +6,13 @@ import json
 import math
 from dataclasses import replace
 from datetime import datetime, timezone
+from pathlib import Path
 
 import numpy as np
 import pytest
 from fakes import rows
 from races import MACHINE, TARGET
-from stores import RECORDED, recorded
+from stores import recorded
 
 from _tools.microbenchmarks import explain, micro
 from _tools.microbenchmarks.explain import explained, less, quotient, total
@@ -246,7 +247,7 @@ def recorded_results(tmp_path):
     paths = []
     for name in ("micro-server", "micro-client"):
         paths.append(tmp_path / f"{name}.json")
-        paths[-1].write_bytes(gzip.decompress((RECORDED / f"{name}.json.gz").read_bytes()))
+        paths[-1].write_bytes(gzip.decompress(Path(__file__).with_name(f"{name}.json.gz").read_bytes()))
     return paths
 
 
