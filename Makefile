@@ -17,7 +17,7 @@ race report results races compare changes plan noise micro explain offline up do
 	@_venv/bin/python -m _tools.race $@
 
 test: lint
-	_venv/bin/python -m pytest -n 2 --dist loadgroup # all races on one of the two processes
+	_venv/bin/python -m pytest -n 2 # all races on one of the two processes
 
 test-long: variables _venv/ready
 	_venv/bin/python -m pytest -m long || [ $$? -eq 5 ] # of pytest: there is none

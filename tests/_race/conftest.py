@@ -13,6 +13,7 @@ import psutil
 import pytest
 import requests
 from esrally.client import EsClientFactory
+from xdist.scheduler import LoadScopeScheduling
 
 from _tools.elasticsearch.nodes import Launcher
 from _tools.race.variables import VARIABLES
@@ -26,11 +27,15 @@ RALLYS_OWN = re.compile(r"success|error-.*|weight|unit|tag_.*|attribute_.*|sourc
 """Keys that Rally gives to samples of every operation."""
 
 
-def pytest_collection_modifyitems(items):
-    """Where pytest runs on several processes, one of them has all races: Rally allows one at a time."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.xdist_group("race"))
+class OneRaceAtATime(LoadScopeScheduling):
+    """Spreads tests over pytest's processes, but gives all races to one: Rally allows one at a time."""
+
+    def _split_scope(self, nodeid):
+        return "races" if nodeid.startswith("tests/_race/") else nodeid
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return OneRaceAtATime(config, log)
 
 
 def make(target, timeout=900, **variables):
