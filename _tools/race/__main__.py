@@ -21,7 +21,7 @@ from ..elasticsearch.install import InstallError
 from ..elasticsearch.nodes import Launcher, NodeError
 from ..microbenchmarks import micro as microbenchmarks
 from ..report.noise import LEAST_RACES
-from ..report.race import IncompleteError, ReportError, connect, load, load_all
+from ..report.race import IncompleteError, NothingToReportError, ReportError, connect, load, load_all
 from ..report.write import problems_of, worked_out, write_changes, write_comparison, write_noise, write_report
 from ..sketch_server import launch as sketch_server
 from . import clusters, minutes, rally
@@ -126,7 +126,11 @@ def races_of(race_ids: list[str]) -> int:
         if len(race_ids) > 1:
             write_noise(rally.INI, race_ids, NOISE)
             return Exit.DONE
-        return write_report(rally.INI, race_ids[0], REPORTS, switched_on("VERBOSE"), conditions)
+        try:
+            return write_report(rally.INI, race_ids[0], REPORTS, switched_on("VERBOSE"), conditions)
+        except NothingToReportError as e:
+            print(f"\n{e}", flush=True)
+            return Exit.DONE
 
 
 def race() -> int:

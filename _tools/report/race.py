@@ -33,6 +33,10 @@ class IncompleteError(ReportError):
     """A race of which too little is there to be reported."""
 
 
+class NothingToReportError(ReportError):
+    """A race was finished that ran none of the tasks that reports explain."""
+
+
 @dataclass(frozen=True)
 class Sample:
     """One ``service_time`` document of a custom operation of this track.
@@ -366,7 +370,7 @@ def race_of(
         none = "has no samples of this track"
         if not document.get("results"):
             raise IncompleteError(f"race [{race.id}] is INCOMPLETE: it was not finished and {none}")
-        raise ReportError(f"race [{race.id}] {none}: it ran no task that is reported")
+        raise NothingToReportError(f"race [{race.id}] {none}: it ran no task that is reported")
     return race
 
 
