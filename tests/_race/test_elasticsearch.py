@@ -69,6 +69,7 @@ def test_a_node_that_dies_at_start_shows_the_end_of_its_log(launcher):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts nodes as another user")
+@pytest.mark.long
 def test_a_clone_below_a_folder_that_nobody_cannot_enter(tmp_path):
     """Nor does root follow what nobody puts into its folders there."""
     decoy = make_decoy(tmp_path / "decoy")
@@ -141,6 +142,7 @@ def test_variables_of_the_target_are_checked(nothing_up, variables, message):
     assert "Traceback" not in result.stdout
 
 
+@pytest.mark.long
 def test_one_node_after_several(nothing_up, monkeypatch):
     monkeypatch.setenv("HEAP", "512m")
     launcher = Launcher(nothing_up, DOWNLOADS)
