@@ -45,6 +45,8 @@ TEMPORARY = RALLY_HOME / "tmp"
 RALLY = Path(sys.executable).with_name("esrally")
 MARK = "CLUSTER_METRICS_RACE"
 END_SECONDS = 5
+END_TRIES = 5
+"""Times that Rally's processes are looked for; one that is being ended may have started another."""
 
 
 @dataclass(frozen=True)
@@ -306,11 +308,15 @@ def _copy_without_repeats(lines: Iterable[str]) -> None:
 
 
 def end_processes(ours_by_mark: Callable[[str], bool]) -> None:
-    """Ends all processes with our mark, the process that started them, in their environment."""
-    ours = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            mark = process.environ().get(MARK)
-            if mark and process.pid != os.getpid() and ours_by_mark(mark):
-                ours.append(process)
-    processes.end(ours, END_SECONDS)
+    """Ends all processes with our mark, the process that started them, in their environment, and those that they start
+    meanwhile."""
+    for _ in range(END_TRIES):
+        ours = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                mark = process.environ().get(MARK)
+                if mark and process.pid != os.getpid() and ours_by_mark(mark):
+                    ours.append(process)
+        if not ours:
+            break
+        processes.end(ours, END_SECONDS)
