@@ -23,10 +23,8 @@ from ..report.stats import (
     LEAST,
     Estimate,
     Samples,
-    Verdict,
     autocorrelation,
     cv,
-    detectable,
     log_error,
     mean,
     median,
@@ -34,12 +32,10 @@ from ..report.stats import (
     paired_ratio,
     race_ratio,
     ratio,
-    verdict,
-    widened,
 )
 from ..report.table import Column, Table, Words
 from ..report.text import percent
-from ..report.verdicts import Gate, benjamini_hochberg, holm, judge
+from ..report.verdicts import Gate, Verdict, benjamini_hochberg, detectable, holm, judge, verdict, widened
 
 PAGE = Path(__file__).parents[2] / "docs/statistics.md"
 TRIALS = 500

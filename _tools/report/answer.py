@@ -10,8 +10,9 @@ from typing import Any
 from .cells import compared_in
 from .explained import report_of
 from .race import Race
-from .stats import Estimate, Verdict, verdict
+from .stats import Estimate
 from .text import count, interval, number
+from .verdicts import Verdict, verdict
 
 MOST_LINES = 15
 MOST = {"incomplete": 2, "findings": 6, "look out": 3}

@@ -13,9 +13,9 @@ from .noise import moment
 from .race import MACHINE, machine_of
 from .ranking import Ranked, Ranking, versions_of
 from .section import Figure, Section
-from .stats import Verdict
 from .table import Column, Table, Words, times
 from .text import count, error_text
+from .verdicts import Verdict
 
 COSTS: tuple[Column, ...] = (
     times("target_cpu", "target CPU"),

@@ -12,10 +12,10 @@ from .section import Figure, Section
 from .settings import own_parameters, parameters_section
 from .sides import TOGETHER, Comparison, Side
 from .stability import told
-from .stats import THRESHOLD, cv, median
+from .stats import cv, median
 from .table import Column, Table, Words, share
 from .text import interval, number, percent, plural, setting
-from .verdicts import gate_of
+from .verdicts import THRESHOLD, gate_of
 
 COLUMNS = ("cell", "figure", "side", "race", "n", "median", "low", "high", "cv", "ratio", "ratio_low", "ratio_high")
 """Columns of ``compare.csv`` before the verdict: a row per cell, figure and race. The ratio is that of its side to the

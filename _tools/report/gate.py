@@ -11,8 +11,9 @@ from .answer import Answer, Finding, RaceWarning, in_test_mode
 from .cautions import warnings_of
 from .race import Race
 from .sides import TOGETHER, Comparison, Side
-from .stats import Estimate, Verdict
+from .stats import Estimate
 from .text import count, interval
+from .verdicts import Verdict
 
 SCHEMA = Path(__file__).with_name("verdict.schema.json")
 """JSON schema of ``verdict.json``."""

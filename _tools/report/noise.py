@@ -16,9 +16,10 @@ from cluster_metrics.core.challenge import parameters
 from .cells import check_comparable, common_cells, compared_in
 from .race import MACHINE, Race, ReportError
 from .section import Section
-from .stats import Verdict, log_error, log_level, log_level_error, median, ratio, verdict, widened
+from .stats import log_error, log_level, log_level_error, median, ratio
 from .table import Column, Table, Words, share
 from .text import plural
+from .verdicts import Verdict, verdict, widened
 
 LEAST_RACES = 3
 DAYS = 7.0

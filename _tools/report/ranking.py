@@ -15,8 +15,8 @@ from .explained import report_of
 from .gains import Cost, Gain
 from .noise import moment
 from .race import MACHINE, Race, ReportError, circumstances, find, read
-from .stats import Estimate, Verdict
-from .verdicts import Judged, gate_of, judge
+from .stats import Estimate
+from .verdicts import Judged, Verdict, gate_of, judge
 
 ORDER = (Verdict.IMPROVED, Verdict.EQUIVALENT, Verdict.NOT_SHOWN, Verdict.NOT_ENOUGH, Verdict.REGRESSED)
 """Verdicts in the order in which changes are ranked; those of one verdict by their gain."""

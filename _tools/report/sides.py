@@ -14,9 +14,9 @@ from cluster_metrics.core.challenge import Compared
 from .cells import Cells, check_comparable, common_cells, compared_in
 from .noise import Floor, differences
 from .race import Race, ReportError, machine_of
-from .stats import ENOUGH_RACES, Estimate, geometric_mean_ratio, log_level, race_ratio, ratio, widened
+from .stats import ENOUGH_RACES, Estimate, geometric_mean_ratio, log_level, race_ratio, ratio
 from .text import number, setting
-from .verdicts import Judged, gate_of, judge
+from .verdicts import Judged, gate_of, judge, widened
 
 TOGETHER = "geometric mean"
 """The row of all cells together."""

@@ -8,8 +8,9 @@ import numpy as np
 from .answer import RaceWarning
 from .cells import Cells, compared_in
 from .race import Race
+from .scatter import drift, outliers
 from .section import Figure, Section
-from .stats import RESEMBLING, Samples, autocorrelation, cv, drift, outliers
+from .stats import RESEMBLING, Samples, autocorrelation, cv
 from .table import Column, Table, Words, share
 from .text import count, percent, plural
 

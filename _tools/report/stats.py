@@ -6,11 +6,10 @@ The bootstrap is ours, since scipy's resamples single samples, not the rounds th
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, stats
+from scipy import stats
 
 from cluster_metrics.core.challenge import Compared
 
@@ -26,13 +25,8 @@ whose percentiles hold the truth in 87 to 94 % of cases there."""
 ENOUGH_RACES = 4
 """Races on two sides together below which there is no verdict from races alone: their differences then have fewer than
 2 degrees of freedom."""
-THRESHOLD = 0.01
-"""Noise threshold: a change that may be smaller than this is not called one. The default of criterion.rs."""
-DELTA = 0.03
-"""Change within which two sides are called equivalent."""
-LEVEL, POWER = 0.05, 0.8
-MANY = 1000.0
-"""Degrees of freedom with which Student's t is as good as normal."""
+LEVEL = 0.05
+"""At which tests are made; intervals are those of 95 %."""
 RESEMBLING = 0.2
 """Autocorrelation above which intervals are widened."""
 Samples = npt.NDArray[np.float64]
@@ -77,48 +71,6 @@ class Estimate:
         wider = float(stats.t.ppf((1 + level) / 2, self.freedom) / stats.t.ppf(1 - LEVEL / 2, self.freedom))
         down, up = (math.log(self.value / self.low), math.log(self.high / self.value))
         return self.value * math.exp(-wider * down), self.value * math.exp(wider * up)
-
-
-class Verdict(Enum):
-    """What may be said of a ratio of two times."""
-
-    IMPROVED = "improved"
-    REGRESSED = "regressed"
-    EQUIVALENT = "equivalent"
-    NOT_SHOWN = "not shown"
-    NOT_ENOUGH = "not enough samples"
-
-
-@dataclass(frozen=True)
-class Outliers:
-    """How many samples lie beyond Tukey's fences; they are shown, never dropped.
-
-    :param low_severe: more than 3 interquartile ranges below the first quartile.
-    :param low_mild: more than 1.5, but not severe.
-    :param high_mild: more than 1.5 above the third quartile, but not severe.
-    :param high_severe: more than 3 above it.
-    """
-
-    low_severe: int
-    low_mild: int
-    high_mild: int
-    high_severe: int
-
-    @property
-    def count(self) -> int:
-        return self.low_severe + self.low_mild + self.high_mild + self.high_severe
-
-
-@dataclass(frozen=True)
-class Drift:
-    """A trend over rounds.
-
-    :param p: probability of a rank correlation with the round this strong or stronger if the order meant nothing.
-    :param change: of the samples' level from the first round to the last, as a share of the first.
-    """
-
-    p: float
-    change: float
 
 
 def cv(samples: Samples) -> float:
@@ -192,12 +144,6 @@ def paired_ratio(base: Samples, other: Samples, resamples: int = RESAMPLES) -> E
     """
     _check_pairs(base, other)
     return replace(_estimate(other / base, _median, resamples), cv=float("nan"))
-
-
-def paired_difference(base: Samples, other: Samples, resamples: int = RESAMPLES) -> Estimate:
-    """The median over rounds of other − base; see :func:`paired_ratio`."""
-    _check_pairs(base, other)
-    return replace(_estimate(other - base, _median, resamples), cv=float("nan"))
 
 
 def ratio(base: Samples, other: Samples, resamples: int = RESAMPLES) -> Estimate:
@@ -311,106 +257,6 @@ def log_level_error(cells: Samples, resamples: int = RESAMPLES) -> float:
     """Standard error of :func:`log_level`, by resampling whole rounds."""
     rng = np.random.default_rng(SEED)
     return float(np.std(_log_level(cells, _picks(rng, cells.shape[1], resamples)), ddof=1))
-
-
-def widened(estimate: Estimate, floor: float) -> Estimate:
-    """The interval of a ratio with the noise between races added.
-
-    The noise is a factor whose logarithm has the 95 % interval ±floor about 0, and the bounds of independent parts
-    combine as the root of the sum of their squared distances (MOVER; Zou and Donner, Statistics in Medicine 27, 2008).
-
-    :param estimate: a ratio above 0.
-    :param floor: 0 or above, as a logarithm: 0.05 is about 5 %.
-    """
-    down = math.hypot(math.log(estimate.value / estimate.low), floor)
-    up = math.hypot(math.log(estimate.high / estimate.value), floor)
-    return replace(estimate, low=estimate.value * math.exp(-down), high=estimate.value * math.exp(up))
-
-
-def verdict(estimate: Estimate, threshold: float = THRESHOLD, enough: int = ENOUGH, delta: float = DELTA) -> Verdict:
-    """Judges a ratio of times by itself: a change only if both bounds of its interval clear the threshold, and
-    equivalent only if its 90 % interval lies within delta (two one-sided tests at 5 %; Schuirmann 1987).
-
-    :param estimate: new over old; the interval of two races has to be :func:`widened` before.
-    :param threshold: least change that counts, the same factor up and down (default 0.01: 1 %).
-    :param enough: units on each side that a verdict takes (default 20).
-    :param delta: greatest change that does not matter, the same factor up and down (default 0.03: 3 %).
-    """
-    if estimate.n < enough or not all(map(math.isfinite, (estimate.low, estimate.high))):
-        return Verdict.NOT_ENOUGH
-    if estimate.low > 1 + threshold:
-        return Verdict.REGRESSED
-    if estimate.high < 1 / (1 + threshold):
-        return Verdict.IMPROVED
-    return Verdict.EQUIVALENT if equivalent(estimate, delta) else Verdict.NOT_SHOWN
-
-
-def equivalent(estimate: Estimate, delta: float = DELTA) -> bool:
-    """Whether the 90 % interval of a ratio lies within a change of delta up or down."""
-    low, high = estimate.bounds(1 - 2 * LEVEL)
-    return low > 1 / (1 + delta) and high < 1 + delta
-
-
-def p_value(estimate: Estimate, threshold: float = THRESHOLD) -> float:
-    """Two-sided p that a ratio's change is no more than the threshold, by its interval: below 0.05 just when both
-    bounds clear the threshold. 1 without an interval."""
-    distance = abs(math.log(estimate.value)) - math.log1p(threshold)
-    if not estimate.known or distance <= 0:
-        return 1.0
-    towards = math.log(estimate.value / estimate.low if estimate.value > 1 else estimate.high / estimate.value)
-    quantile = stats.t.ppf(1 - LEVEL / 2, estimate.freedom)
-    return float(2 * stats.t.sf(distance / towards * quantile, estimate.freedom)) if towards else 0.0
-
-
-def detectable(estimate: Estimate, threshold: float = THRESHOLD, tests: int = 1) -> float:
-    """The change that would have been called one in 80 % of cases, as a share; nan without an interval: that at which
-    the noncentral t exceeds the bound so often.
-
-    :param tests: that are made together, of which the strictest counts.
-    """
-    low, high = estimate.bounds(1 - LEVEL / tests)
-    freedom = min(estimate.freedom, MANY)
-    bound = float(stats.t.ppf(1 - LEVEL / tests / 2, freedom))
-    away = optimize.brentq(lambda x: float(stats.nct.sf(bound, freedom, x)) - POWER, 0, 5 * bound)
-    return math.expm1(math.log1p(threshold) + math.log(high / low) / 2 * away / bound)
-
-
-def outliers(samples: Samples) -> Outliers:
-    """Counts samples beyond Tukey's fences (Exploratory Data Analysis, 1977), as criterion.rs names them."""
-    first, third = np.percentile(samples, (25, 75))
-    mild, severe = 1.5 * (third - first), 3 * (third - first)
-    below, above = first - samples, samples - third
-    return Outliers(
-        low_severe=int(np.sum(below > severe)),
-        low_mild=int(np.sum((below > mild) & (below <= severe))),
-        high_mild=int(np.sum((above > mild) & (above <= severe))),
-        high_severe=int(np.sum(above > severe)),
-    )
-
-
-def drift(samples: Samples, permutations: int = RESAMPLES) -> Drift:
-    """Whether samples rise or fall over the rounds: Spearman's rank correlation with the round, two-sided, its p by
-    seeded permutations; how much: the Theil–Sen slope of the logarithms. Rounds that resemble their neighbours count
-    as a drift, too.
-
-    :param samples: above 0, in order of round.
-    :return: p is 1 for fewer than 3 samples or equal ones.
-    """
-    n = len(samples)
-    if n < 3 or np.all(samples == samples[0]):
-        return Drift(1.0, 0.0)
-    rounds = np.arange(n)
-    ranks = stats.rankdata(samples)
-    tested = stats.permutation_test(
-        (ranks,),
-        lambda permuted, axis: np.sum(permuted * (rounds - (n - 1) / 2), axis=axis),
-        permutation_type="pairings",
-        vectorized=True,
-        n_resamples=permutations - 1,
-        rng=SEED,
-    )
-    slope = stats.theilslopes(np.log(samples), rounds).slope
-    return Drift(float(tested.pvalue), math.expm1(slope * (n - 1)))
 
 
 def _median(samples: Samples) -> Samples:

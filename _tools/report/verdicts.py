@@ -1,17 +1,36 @@
-"""Verdicts on the ratios of a table, which are judged together, and the words for them."""
+"""Verdicts on ratios: on each by itself, on those of a table, which are judged together, and the words for them."""
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 
 import numpy as np
-from scipy.stats import false_discovery_control
+from scipy import optimize, stats
 
 from cluster_metrics.core.challenge import Compared
 
 from ..race.variables import variable
-from .stats import DELTA, ENOUGH, LEVEL, THRESHOLD, Estimate, Verdict, detectable, equivalent, p_value, verdict
+from .stats import ENOUGH, LEVEL, Estimate
 from .text import percent
+
+THRESHOLD = 0.01
+"""Noise threshold: a change that may be smaller than this is not called one. The default of criterion.rs."""
+DELTA = 0.03
+"""Change within which two sides are called equivalent."""
+POWER = 0.8
+MANY = 1000.0
+"""Degrees of freedom with which Student's t is as good as normal."""
+
+
+class Verdict(Enum):
+    """What may be said of a ratio of two times."""
+
+    IMPROVED = "improved"
+    REGRESSED = "regressed"
+    EQUIVALENT = "equivalent"
+    NOT_SHOWN = "not shown"
+    NOT_ENOUGH = "not enough samples"
 
 
 @dataclass(frozen=True)
@@ -56,6 +75,68 @@ class Judged:
         return self.verdict.value
 
 
+def widened(estimate: Estimate, floor: float) -> Estimate:
+    """The interval of a ratio with the noise between races added.
+
+    The noise is a factor whose logarithm has the 95 % interval ±floor about 0, and the bounds of independent parts
+    combine as the root of the sum of their squared distances (MOVER; Zou and Donner, Statistics in Medicine 27, 2008).
+
+    :param estimate: a ratio above 0.
+    :param floor: 0 or above, as a logarithm: 0.05 is about 5 %.
+    """
+    down = math.hypot(math.log(estimate.value / estimate.low), floor)
+    up = math.hypot(math.log(estimate.high / estimate.value), floor)
+    return replace(estimate, low=estimate.value * math.exp(-down), high=estimate.value * math.exp(up))
+
+
+def verdict(estimate: Estimate, threshold: float = THRESHOLD, enough: int = ENOUGH, delta: float = DELTA) -> Verdict:
+    """Judges a ratio of times by itself: a change only if both bounds of its interval clear the threshold, and
+    equivalent only if its 90 % interval lies within delta (two one-sided tests at 5 %; Schuirmann 1987).
+
+    :param estimate: new over old; the interval of two races has to be :func:`widened` before.
+    :param threshold: least change that counts, the same factor up and down (default 0.01: 1 %).
+    :param enough: units on each side that a verdict takes (default 20).
+    :param delta: greatest change that does not matter, the same factor up and down (default 0.03: 3 %).
+    """
+    if estimate.n < enough or not all(map(math.isfinite, (estimate.low, estimate.high))):
+        return Verdict.NOT_ENOUGH
+    if estimate.low > 1 + threshold:
+        return Verdict.REGRESSED
+    if estimate.high < 1 / (1 + threshold):
+        return Verdict.IMPROVED
+    return Verdict.EQUIVALENT if equivalent(estimate, delta) else Verdict.NOT_SHOWN
+
+
+def equivalent(estimate: Estimate, delta: float = DELTA) -> bool:
+    """Whether the 90 % interval of a ratio lies within a change of delta up or down."""
+    low, high = estimate.bounds(1 - 2 * LEVEL)
+    return low > 1 / (1 + delta) and high < 1 + delta
+
+
+def p_value(estimate: Estimate, threshold: float = THRESHOLD) -> float:
+    """Two-sided p that a ratio's change is no more than the threshold, by its interval: below 0.05 just when both
+    bounds clear the threshold. 1 without an interval."""
+    distance = abs(math.log(estimate.value)) - math.log1p(threshold)
+    if not estimate.known or distance <= 0:
+        return 1.0
+    towards = math.log(estimate.value / estimate.low if estimate.value > 1 else estimate.high / estimate.value)
+    quantile = stats.t.ppf(1 - LEVEL / 2, estimate.freedom)
+    return float(2 * stats.t.sf(distance / towards * quantile, estimate.freedom)) if towards else 0.0
+
+
+def detectable(estimate: Estimate, threshold: float = THRESHOLD, tests: int = 1) -> float:
+    """The change that would have been called one in 80 % of cases, as a share; nan without an interval: that at which
+    the noncentral t exceeds the bound so often.
+
+    :param tests: that are made together, of which the strictest counts.
+    """
+    low, high = estimate.bounds(1 - LEVEL / tests)
+    freedom = min(estimate.freedom, MANY)
+    bound = float(stats.t.ppf(1 - LEVEL / tests / 2, freedom))
+    away = optimize.brentq(lambda x: float(stats.nct.sf(bound, freedom, x)) - POWER, 0, 5 * bound)
+    return math.expm1(math.log1p(threshold) + math.log(high / low) / 2 * away / bound)
+
+
 def gate_of(compared: Compared, enough: int = 0) -> Gate:
     """The gate of a challenge, with the make variable ``DELTA``.
 
@@ -82,7 +163,7 @@ def holm(p: Sequence[float]) -> list[bool]:
 
 def benjamini_hochberg(p: Sequence[float]) -> list[bool]:
     """Which of several hypotheses are rejected so that of those 5 % are true ones (Benjamini and Hochberg 1995)."""
-    return [bool(q < LEVEL) for q in false_discovery_control(p)] if len(p) else []
+    return [bool(q < LEVEL) for q in stats.false_discovery_control(p)] if len(p) else []
 
 
 def judge(

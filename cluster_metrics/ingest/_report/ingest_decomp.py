@@ -11,10 +11,10 @@ from _tools.report.gains import Gain, over_base
 from _tools.report.race import Race
 from _tools.report.references import PROFILING, beside
 from _tools.report.section import Figure, Section
-from _tools.report.stats import Estimate, Verdict, optimism
+from _tools.report.stats import Estimate, optimism
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number, percent
-from _tools.report.verdicts import Judged, gate_of, judge
+from _tools.report.verdicts import Judged, Verdict, gate_of, judge
 from cluster_metrics.core.change import KINDS, Change
 from cluster_metrics.ingest._report import costs as bare
 from cluster_metrics.ingest.cell import SAMPLE

@@ -12,10 +12,10 @@ from _tools.report.gains import Gain, inverse, over_base
 from _tools.report.race import Race
 from _tools.report.references import SMILE as SMILE_BLOG
 from _tools.report.section import Figure, Section
-from _tools.report.stats import ENOUGH, THRESHOLD, Estimate, Samples, Verdict, mean, median, paired_ratio
+from _tools.report.stats import ENOUGH, Estimate, Samples, mean, median, paired_ratio
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import percent, with_interval
-from _tools.report.verdicts import benjamini_hochberg, gate_of, judge
+from _tools.report.verdicts import THRESHOLD, Verdict, benjamini_hochberg, gate_of, judge
 from cluster_metrics.core.change import Change
 from cluster_metrics.ingest.cell import SAMPLE
 from cluster_metrics.ingest.ingest_formats import BASE, ENCODING, PRICES

@@ -12,9 +12,10 @@ from _tools.report.components import NAMES, UNNAMED
 from _tools.report.race import Race
 from _tools.report.section import Figure, Section
 from _tools.report.stacks import LEAST_SHARE, Differences
-from _tools.report.stats import Estimate, Samples, Verdict, mean
+from _tools.report.stats import Estimate, Samples, mean
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import count, interval, number, percent
+from _tools.report.verdicts import Verdict
 from cluster_metrics.query._report import cpu_cost, server, three_ways
 from cluster_metrics.query._report.sampled import Sampled, missing, sampled
 from cluster_metrics.query.cpu_profile import PLAIN

@@ -14,10 +14,10 @@ from _tools.report.cells import cells_of
 from _tools.report.gains import Gain, over_base
 from _tools.report.race import Race, Sample
 from _tools.report.section import Figure, Section
-from _tools.report.stats import Estimate, Verdict, median, optimism, paired_ratio
+from _tools.report.stats import Estimate, median, optimism, paired_ratio
 from _tools.report.table import Column, Table, Words, times
 from _tools.report.text import ROUNDING, error_text, interval, number, percent
-from _tools.report.verdicts import Gate, gate_of, judge
+from _tools.report.verdicts import Gate, Verdict, gate_of, judge
 from cluster_metrics.query._report import server
 from cluster_metrics.query.configurations import BASE, CACHED, CONFIGURATIONS, change_of
 from cluster_metrics.query.query_frontier import COVERAGE, REPEATED

@@ -12,7 +12,7 @@ from races import COSTS, MACHINE, TARGET, made
 from _tools.report import compare, noise, sides
 from _tools.report.cautions import warnings_of
 from _tools.report.race import Race, ReportError
-from _tools.report.stats import Verdict
+from _tools.report.verdicts import Verdict
 from _tools.report.write import page_of, write_comparison, write_noise
 
 

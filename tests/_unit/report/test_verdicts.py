@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as reference
 
-from _tools.report import stats
-from _tools.report.stats import Estimate, Verdict
-from _tools.report.verdicts import Gate, benjamini_hochberg, gate_of, holm, judge
+from _tools.report import stats, verdicts
+from _tools.report.stats import Estimate
+from _tools.report.verdicts import Gate, Verdict, benjamini_hochberg, gate_of, holm, judge
 from cluster_metrics.core.challenge import Compared
 
 ps = st.lists(st.floats(0, 1), max_size=20)
@@ -39,7 +39,7 @@ def test_a_table_of_equal_ways_has_a_false_alarm_in_about_one_case_in_20():
         found = [stats.median(np.exp(0.1 * rng.standard_normal(20))) for _ in range(11)]
         gate = Gate(threshold=0.0)
         alarms += any(j.verdict in changes for j in judge(found, gate))
-        bare += any(stats.verdict(e, 0.0) in changes for e in found)
+        bare += any(verdicts.verdict(e, 0.0) in changes for e in found)
     assert alarms / 150 <= 0.09 and bare / 150 > 0.25
 
 
@@ -75,23 +75,23 @@ def test_what_is_called_equivalent_is_so_in_95_of_100_cases():
     """Two sides that differ by the whole of what does not matter."""
     rng = np.random.default_rng(3)
     found = [stats.median(1.03 * np.exp(0.04 * rng.standard_normal(40))) for _ in range(400)]
-    assert np.mean([stats.equivalent(e) for e in found]) <= 0.08
+    assert np.mean([verdicts.equivalent(e) for e in found]) <= 0.08
 
 
 @pytest.mark.parametrize("n, spread", [(20, 0.05), (40, 0.1)])
 def test_a_change_as_large_as_is_named_is_found_in_80_of_100_cases(n, spread):
     rng = np.random.default_rng(2)
     found = [stats.median(np.exp(spread * rng.standard_normal(n))) for _ in range(400)]
-    change = np.median([stats.detectable(e) for e in found])
+    change = np.median([verdicts.detectable(e) for e in found])
     slower = [Estimate(n, *((1 + change) * x for x in (e.value, e.low, e.high)), math.nan) for e in found]
-    assert np.mean([stats.verdict(e) is Verdict.REGRESSED for e in slower]) == pytest.approx(0.8, abs=0.07)
+    assert np.mean([verdicts.verdict(e) is Verdict.REGRESSED for e in slower]) == pytest.approx(0.8, abs=0.07)
 
 
 @given(st.floats(0.5, 2), st.floats(0.001, 0.5), st.sampled_from([2, 4, 19, math.inf]))
 def test_a_p_is_below_5_percent_just_when_both_bounds_clear_the_threshold(value, half, freedom):
     found = about(value, half, freedom=freedom)
     clear = abs(math.log(value)) - half - math.log(1.01)
-    assert abs(clear) < 1e-9 or (stats.p_value(found) < 0.05) == (clear > 0)
+    assert abs(clear) < 1e-9 or (verdicts.p_value(found) < 0.05) == (clear > 0)
 
 
 def test_the_inner_interval_of_few_races_is_students():
