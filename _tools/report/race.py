@@ -354,7 +354,7 @@ def race_of(
     known = read_check(check, faults)
     counted = sound.samples(record, (hit for hit in read if hit["operation-type"] not in CHECKS))
     samples = [Sample(h["operation-type"], h["@timestamp"], h["operation"], h["value"], h["meta"]) for h in counted]
-    faults += clock_steps(read)
+    faults += clock_steps(record, read)
     failed: Counter[str] = Counter()
     for hit in sound.ordered(failures, SAMPLE):
         operation, reason = escaped(hit["operation"]), hit["meta"].get("error-description")

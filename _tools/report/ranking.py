@@ -99,7 +99,9 @@ def ranking(store: elasticsearch.Elasticsearch, name: str, test_mode: bool, now:
         named = [race for race in known if race.document == decides]
     first = next((race for race in named if isinstance(whole(race), Race)), None)
     if first is None:
-        why = next((f": race [{race.id}] {whole(race)}" for race in named), "")
+        newest = {str(whole(race)): race.id for race in reversed(named)}
+        why = "; ".join(f"race [{race_id}] {reason}" for reason, race_id in reversed(newest.items()))
+        why = f": {why}" if why else ""
         raise ReportError(f"there is no race whose changes could be ranked{why}; race at full size by 'make race'")
     chosen: list[Race] = []
     left_out: list[LeftOut] = []

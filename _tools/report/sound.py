@@ -157,19 +157,22 @@ def _odd_node(node: Any) -> bool:
         return True
 
 
-def clock_steps(documents: Iterable[Document]) -> Iterator[str]:
+def clock_steps(record: Challenge, documents: Iterable[Document]) -> Iterator[str]:
     """A sentence for each task during which the load driver's clock was set: how long a task has run, Rally tells by
     another clock, so the time at which it began is the same by all its samples. One that differs alone may have waited
-    before its first request.
+    before its first request. Samples that do not say which of the tasks of one name they are of tell nothing.
 
     :param documents: ``service_time``; those without ``relative-time`` tell nothing.
     """
+    walk = {sample.type for operation in record.operations if operation.rounds for sample in operation.samples}
     runs: dict[tuple, list[tuple[float, float]]] = {}
     for document in documents:
-        if is_number(document.get("relative-time")):
-            ran_ms, meta = document["relative-time"], document["meta"]
-            copy = meta.get("pass", None if "round" in meta else meta.get("epoch"))  # of the task in the schedule
-            run = tuple(map(str, (document.get("task"), document["operation-type"], copy, meta.get("client_id"))))
+        meta, kind = document["meta"], document["operation-type"]
+        units = ("pass",) if kind in walk or "pass" in meta else ("round", "epoch")
+        copy = [meta[unit] for unit in units if unit in meta]
+        if is_number(document.get("relative-time")) and (copy or kind in walk):
+            ran_ms = document["relative-time"]
+            run = tuple(map(str, (document.get("task"), kind, copy, meta.get("client_id"))))
             runs.setdefault(run, []).append((ran_ms, document["@timestamp"] - ran_ms))
     steps: dict[str, float] = {}
     for (task, *_), found in runs.items():

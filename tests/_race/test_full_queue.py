@@ -10,6 +10,7 @@ import requests
 from conftest import DOWNLOADS, WORK, make
 
 from _tools.elasticsearch.nodes import Launcher
+from cluster_metrics.corpus import metrics
 
 NAME = "narrow"
 BULK_SIZE = 50
@@ -34,11 +35,9 @@ def test_every_document_that_a_full_queue_rejects_arrives_once(narrow):
     repeated = [int(row["repeated_docs"]) for row in batches]
     assert sum(int(row["retries"]) for row in batches) > 0 and sum(float(row["retry_wait_ms"]) for row in batches) > 0
     assert any(documents % BULK_SIZE for documents in repeated), "requests were rejected in part"
-    [rows] = (WORK / "rally" / ".rally" / "benchmarks" / "data" / "cluster-metrics").glob("*-epoch-1-1k.json")
+    sent = b"".join(metrics.rows(metrics.Metrics(rows_per_epoch=1000), 1)).splitlines()
     query = {"size": 10_000, "query": {"match_all": {}}}
     found = requests.get(f"{narrow.url}/cluster-metrics/_search", json=query, timeout=30).json()["hits"]["hits"]
-    assert Counter(json.dumps(hit["_source"]) for hit in found) == Counter(
-        json.dumps(json.loads(line)) for line in rows.read_text().splitlines()
-    )
+    assert Counter(json.dumps(hit["_source"]) for hit in found) == Counter(json.dumps(json.loads(row)) for row in sent)
     assert f"{sum(repeated):,} documents sent again" in done.stdout
     assert re.search(r"held back by\W+queue: clients paused for", done.stdout)

@@ -102,7 +102,18 @@ def test_a_step_of_the_load_drivers_clock_is_named(challenge, seconds, tmp_path)
 def test_a_sample_that_waited_before_its_first_request_is_no_step_of_a_clock():
     task = {"task": "t", "operation-type": "k", "meta": {"pass": 1}}
     waited = [(0, 9_000), (9_100, 9_100), (9_200, 9_200), (9_300, 9_300)]
-    assert not list(clock_steps(task | {"@timestamp": at, "relative-time": ran} for at, ran in waited))
+    found = (task | {"@timestamp": at, "relative-time": ran} for at, ran in waited)
+    assert not list(clock_steps(challenges()["query-decomp"], found))
+
+
+@pytest.mark.parametrize("kind, units", [("monitor", []), ("ingest-epoch", ["round", "epoch"])])
+def test_tasks_of_one_name_that_follow_each_other_are_no_step_of_a_clock(kind, units):
+    task = {"task": kind, "operation-type": kind}
+    found = [
+        task | {"meta": dict.fromkeys(units, i), "@timestamp": 2_100 * i + 4 + i, "relative-time": 4 + i}
+        for i in range(1, 6)
+    ]
+    assert not list(clock_steps(challenges()["ingest"], found))
 
 
 def held(challenge, folder, changes):
