@@ -21,7 +21,8 @@ from ..elasticsearch.install import InstallError
 from ..elasticsearch.nodes import Launcher, NodeError
 from ..microbenchmarks import micro as microbenchmarks
 from ..report.noise import LEAST_RACES
-from ..report.race import IncompleteError, NothingToReportError, ReportError, connect, load, load_all
+from ..report.race import IncompleteError, NothingToReportError, ReportError
+from ..report.store import connect, load, load_all
 from ..report.write import problems_of, worked_out, write_changes, write_comparison, write_noise, write_report
 from ..sketch_server import launch as sketch_server
 from . import clusters, minutes, rally

@@ -22,7 +22,7 @@ from ..elasticsearch.nodes import Cluster, Launcher
 from ..elasticsearch.security import write_private
 from ..profile import recording, server
 from ..profile.sampler import Sampler, SamplerError, attached
-from ..report.race import connect
+from ..report.store import connect
 from ..sketch_server import launch as sketch_server
 from . import minutes, rally
 from .delay import delayed

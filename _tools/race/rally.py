@@ -31,7 +31,7 @@ from cluster_metrics.corpus.prepared import TRACK
 
 from ..elasticsearch import processes
 from ..elasticsearch.security import write_private
-from ..report.race import reporting_of
+from ..report.store import reporting_of
 from .variables import VARIABLES, RaceError, escaped, shown
 
 WORK = Path(os.environ.get("WORK") or TRACK / "_work").resolve()

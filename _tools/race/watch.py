@@ -16,7 +16,7 @@ import elasticsearch
 from esrally.utils import opts
 
 from ..elasticsearch.nodes import Cluster, Launcher
-from ..report.race import connect
+from ..report.store import connect
 from ..sketch_server import launch as sketch_server
 from . import clusters, rally
 from .variables import RaceError, shown, variable

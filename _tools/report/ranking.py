@@ -14,8 +14,9 @@ from .answer import in_test_mode
 from .explained import report_of
 from .gains import Cost, Gain
 from .noise import moment
-from .race import MACHINE, Race, ReportError, circumstances, find, read
+from .race import MACHINE, Race, ReportError
 from .stats import Estimate
+from .store import circumstances, find, read
 from .verdicts import Judged, Verdict, gate_of, judge
 
 ORDER = (Verdict.IMPROVED, Verdict.EQUIVALENT, Verdict.NOT_SHOWN, Verdict.NOT_ENOUGH, Verdict.REGRESSED)

@@ -16,9 +16,10 @@ from ..race.variables import Exit, shown, variable
 from . import changes, compare, gate, glossary, limits, noise, page, ranking, references, schedule, sides
 from .answer import Answer, answer_of
 from .explained import report_of
-from .race import IncompleteError, Race, ReportError, connect, load, load_all, machine_of
+from .race import IncompleteError, Race, ReportError, machine_of
 from .section import Section
 from .settings import own_parameters, parameters_section
+from .store import connect, load, load_all
 from .table import Column, Table
 from .text import count, setting, started
 
@@ -56,7 +57,7 @@ def write_report(ini: Path, race_id: str, folder: Path, verbose: bool = False, f
     :param verbose: print all of the report above the answer.
     :param fail_on: names of :data:`..race.variables.CONDITIONS`.
     :return: the exit code: 0, that of an incomplete race, or that of the first condition that is met.
-    :raises ReportError: see :func:`.race.load`; also for a challenge without a report.
+    :raises ReportError: see :func:`.store.load`; also for a challenge without a report.
     """
     race, sections = made(load(connect(ini), race_id))
     race, tables = attempted(race, sheets)
@@ -125,13 +126,13 @@ def write_comparison(
 ) -> int:
     """Compares races, writes the comparison below ``folder`` and prints its answer.
 
-    :param names: two or more, as :func:`.race.load_all` takes them; the first is what the others are held against.
+    :param names: two or more, as :func:`.store.load_all` takes them; the first is what the others are held against.
     :param noise_file: where :func:`write_noise` keeps the noise floors.
     :param challenge: of the races that tags stand for; empty for any.
     :param verbose: print all of the comparison above the answer.
     :param fail_on: names of :data:`..race.variables.CONDITIONS`.
     :return: the exit code: 0, that of incomplete races, or that of the first condition that is met.
-    :raises ReportError: see :func:`.race.load_all` and :func:`.compare.comparison`.
+    :raises ReportError: see :func:`.store.load_all` and :func:`.compare.comparison`.
     """
     named = _load_all(ini, names, challenge)
     first = next(iter(named.values()))[0]
@@ -230,9 +231,9 @@ def write_pages(out: Path, pages: Pages, answer: Answer, outcome: gate.Outcome |
 def write_noise(ini: Path, names: list[str], noise_file: Path, challenge: str = "") -> None:
     """Measures the noise between races of one configuration, keeps it in ``noise_file`` and prints it.
 
-    :param names: of the races, as :func:`.race.load_all` takes them.
+    :param names: of the races, as :func:`.store.load_all` takes them.
     :param challenge: of the races that tags stand for; empty for any.
-    :raises ReportError: see :func:`.race.load_all` and :func:`.noise.measure`.
+    :raises ReportError: see :func:`.store.load_all` and :func:`.noise.measure`.
     """
     races = [race for of in _load_all(ini, names, challenge).values() for race in of]
     if problems := problems_of(races):

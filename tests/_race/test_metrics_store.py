@@ -7,7 +7,8 @@ import pytest
 from conftest import WORK, make
 from elasticsearch import helpers
 
-from _tools.report.race import ReportError, connect, load, load_all
+from _tools.report.race import ReportError
+from _tools.report.store import connect, load, load_all
 
 STREAMED, UNFINISHED = ("streamed-1", "streamed-2"), "streamed-unfinished"
 

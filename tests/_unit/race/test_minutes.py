@@ -10,7 +10,7 @@ from _tools.race import clusters, minutes
 from _tools.race.variables import VARIABLES, RaceError
 from _tools.report import limits
 from _tools.report.answer import answer_of
-from _tools.report.race import load
+from _tools.report.store import load
 from cluster_metrics.core.challenge import challenges
 
 

@@ -7,7 +7,7 @@ from _tools.elasticsearch.install import DEFAULT_VERSION
 from _tools.race import rally
 from _tools.race.rally import Store, StoreOf
 from _tools.race.variables import RaceError
-from _tools.report.race import connect
+from _tools.report.store import connect
 
 
 @pytest.fixture

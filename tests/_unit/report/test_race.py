@@ -12,8 +12,9 @@ from _tools.race.rally import write_configuration
 from _tools.race.variables import Exit
 from _tools.report import race as reading
 from _tools.report import write
-from _tools.report.race import IncompleteError, ReportError, connect, load, load_all
+from _tools.report.race import IncompleteError, ReportError, race_of
 from _tools.report.sound import gaps
+from _tools.report.store import connect, load, load_all, reporting_of
 
 
 @pytest.fixture
@@ -211,7 +212,7 @@ def test_a_store_is_verified_unless_that_is_switched_off(tmp_path, mode, verifie
     if mode is not None:
         line = "datastore.secure = True\n"
         ini.write_text(ini.read_text().replace(line, f"{line}datastore.ssl.verification_mode = {mode}\n"))
-        assert "datastore.ssl.verification_mode" in reading.reporting_of(ini)
+        assert "datastore.ssl.verification_mode" in reporting_of(ini)
     [node] = connect(ini).transport.node_pool.all()
     assert node.config.scheme == "https" and node.config.verify_certs is verified
 
@@ -224,5 +225,5 @@ def test_a_monitor_takes_no_place_in_the_schedule_of_the_tasks_that_it_looks_at(
         for task, kind, at in of
     ]
     failed = {"operation": "x", "operation-type": "x", "@timestamp": 1, "value": 1.0, "meta": {"success": False}}
-    [stretch] = reading.race_of(document, [], [failed], requests).schedule
+    [stretch] = race_of(document, [], [failed], requests).schedule
     assert (stretch.task, stretch.start, stretch.end, stretch.requests) == ("index-append", 0, 350, 2)

@@ -1,0 +1,183 @@
+"""Reads races back from the Elasticsearch metrics store that Rally wrote them to."""
+
+import configparser
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import elasticsearch
+from elasticsearch import helpers
+
+from cluster_metrics.core.index import CHECKS
+
+from ..race.variables import RACE_ID, shown
+from .race import Race, ReportError, check_in, race_of
+from .sound import SAMPLE, Sound, printable, read_check
+
+MOST_RACES = 1000
+"""Most races that a tag stands for; of more, the newest are taken."""
+
+
+def reporting_of(ini: Path) -> dict[str, str]:
+    """What a ``rally.ini`` says of its metrics store: its section ``reporting``, as Rally reads it.
+
+    :raises ReportError: when the file names no Elasticsearch metrics store.
+    """
+    try:
+        text = Path(ini).read_text()
+    except OSError as e:
+        raise ReportError(f"cannot read [{shown(ini)}]: {e.strerror}") from None
+    except UnicodeDecodeError:
+        raise ReportError(f"[{shown(ini)}] is no rally.ini, it is no text") from None
+    config = configparser.ConfigParser()
+    try:
+        config.read_string(Template(text).substitute(CONFIG_DIR=ini.parent))  # as Rally reads it
+        reporting = dict(config["reporting"]) if config.has_section("reporting") else {}
+    except (configparser.Error, ValueError, KeyError) as e:
+        raise ReportError(f"[{shown(ini)}] is no rally.ini: {shown(str(e).splitlines()[0])}") from None
+    if reporting.get("datastore.type") != "elasticsearch":
+        raise ReportError(
+            f"[{shown(ini)}] names no metrics store; set datastore.type = elasticsearch as in rally.ini.example"
+        )
+    port = reporting.get("datastore.port", "")
+    if not reporting.get("datastore.host") or not (port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
+        raise ReportError(f"[{shown(ini)}] needs datastore.host and, from 1 to 65535, datastore.port")
+    return reporting
+
+
+def connect(ini: Path) -> elasticsearch.Elasticsearch:
+    """A client of the metrics store that a ``rally.ini`` names; Rally's environment variables for credentials count.
+
+    :raises ReportError: see :func:`reporting_of`.
+    """
+    reporting = reporting_of(ini)
+    for name in ("user", "password", "api_key"):
+        if given := os.environ.get(f"RALLY_REPORTING_DATASTORE_{name.upper()}"):
+            reporting[f"datastore.{name}"] = given
+    secure = reporting.get("datastore.secure", "False").lower() in ("true", "yes", "1")
+    options: dict[str, Any] = {}
+    if secure:
+        options["verify_certs"] = reporting.get("datastore.ssl.verification_mode", "full") != "none"
+        if authorities := reporting.get("datastore.ssl.certificate_authorities"):
+            options["ca_certs"] = os.path.expanduser(authorities)
+    if user := reporting.get("datastore.user"):
+        options["basic_auth"] = (user, reporting.get("datastore.password", ""))
+    elif key := reporting.get("datastore.api_key"):
+        options["api_key"] = key
+    scheme = "https" if secure else "http"
+    url = f"{scheme}://{reporting['datastore.host']}:{reporting['datastore.port']}"
+    return elasticsearch.Elasticsearch(url, request_timeout=60, **options)
+
+
+def _query(race: str) -> dict[str, Any]:
+    if race == "last":
+        return {"match_all": {}}
+    key, colon, value = race.partition(":")
+    return {"term": {f"user-tags.{key}": value} if colon else {"race-id": race}}
+
+
+def find(store: elasticsearch.Elasticsearch, race: str = "last", most: int = MOST_RACES) -> list[dict[str, Any]]:
+    """The documents of races, the newest first.
+
+    :param race: an id, a tag ``key:value``, or ``last`` for all.
+    :raises ReportError: when there is none.
+    """
+    sort = [{"race-timestamp": {"order": "desc", "unmapped_type": "date"}}]
+    with _asking():
+        store.indices.refresh(index="rally-*", allow_no_indices=True)
+        found = store.search(index="rally-races-*", query=_query(race), sort=sort, size=most, allow_no_indices=True)
+    hits = found["hits"]["hits"]
+    if not hits:
+        raise ReportError(
+            "the metrics store holds no race" if race == "last" else f"no race [{shown(race)}] in the store"
+        )
+    return [_checked(hit["_source"]) for hit in hits]
+
+
+def _checked(document: dict[str, Any]) -> dict[str, Any]:
+    """The document of a race, in a form that can be printed and whose id can be a folder.
+
+    :raises ReportError: when it does not say which race it is.
+    """
+    found: dict[str, Any] = printable(document)
+    for key in ("race-id", "race-timestamp", "challenge"):
+        if not isinstance(found.get(key), str):
+            raise ReportError(f"race [{shown(found.get('race-id'))}]: its document in the metrics store has no [{key}]")
+    if not re.fullmatch(RACE_ID, found["race-id"], re.ASCII):
+        raise ReportError(f"the id of race [{shown(found['race-id'])}] in the metrics store is none that Rally makes")
+    return found | {key: found.get(key) if isinstance(found.get(key), dict) else {} for key in ("results", "user-tags")}
+
+
+@contextlib.contextmanager
+def _asking() -> Iterator[None]:
+    """Puts the errors of a metrics store into words."""
+    try:
+        yield
+    except elasticsearch.ApiError as e:
+        raise ReportError(f"the metrics store answers with an error: {shown(e.message)}") from None
+    except helpers.ScanError:
+        raise ReportError("the metrics store answers with an error: some of its shards do not answer") from None
+    except elasticsearch.TransportError as e:
+        raise ReportError(f"the metrics store is out of reach: {shown(str(e).splitlines()[0])}") from None
+
+
+def load(store: elasticsearch.Elasticsearch, race: str) -> Race:
+    """Reads a race.
+
+    :param race: its id, ``last``, or a tag ``key:value`` for the newest race that carries it.
+    :raises ReportError: when it is not there, or has no samples of this track.
+    """
+    return read(store, find(store, race, 1)[0])
+
+
+def load_all(store: elasticsearch.Elasticsearch, name: str, challenge: str = "") -> list[Race]:
+    """Reads the races of a name, the oldest first.
+
+    :param name: an id or ``last`` for one race, or a tag ``key:value`` for all finished races that carry it.
+    :param challenge: leaves out tagged races of other challenges.
+    :raises ReportError: when there is none, or races of several challenges carry the tag.
+    """
+    if ":" not in name:
+        return [load(store, name)]
+    found = [d for d in find(store, name, MOST_RACES) if d.get("results") and challenge in ("", d["challenge"])]
+    if not found:
+        raise ReportError(f"no race [{name}]{f' of challenge [{challenge}]' if challenge else ''} was finished")
+    if len(challenges := sorted({d["challenge"] for d in found})) > 1:
+        raise ReportError(f"races [{name}] are of challenges {', '.join(challenges)}; say which by CHALLENGE")
+    return [read(store, document) for document in reversed(found)]
+
+
+def read(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
+    """Reads the samples of a race, and none of an earlier one that was given the same id."""
+    kinds = list(Race(document, [], {}).record.samples)
+    with _asking():
+        samples = _scan(store, document, "service_time", _NORMAL, {"terms": {"operation-type": kinds}})
+        failures = _scan(store, document, "service_time", {"term": {"meta.success": False}})
+        fields = ["task", "operation-type", "sample-type", "@timestamp", "value"]
+        requests = _scan(store, document, "processing_time", _source=fields)
+    return race_of(document, samples, failures, requests)
+
+
+def circumstances(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
+    """What a race was run with and on, without its samples."""
+    with _asking():
+        hits = _scan(store, document, "service_time", _NORMAL, {"terms": {"operation-type": list(CHECKS)}})
+    faults: list[str] = []
+    check = check_in(Sound().ordered(hits, SAMPLE))
+    return Race(document, [], {}, **read_check(check, faults), faults=faults)
+
+
+_NORMAL = {"term": {"sample-type": "normal"}}
+
+
+def _scan(
+    store: elasticsearch.Elasticsearch, document: dict[str, Any], name: str, *filters: dict[str, Any], **options: Any
+) -> list[dict[str, Any]]:
+    """The documents of a metric of a race."""
+    own = [{"term": {key: document[key]}} for key in ("race-id", "race-timestamp")]
+    query = {"query": {"bool": {"filter": [*own, {"term": {"name": name}}, *filters]}}}
+    return [hit["_source"] for hit in helpers.scan(store, index="rally-metrics-*", query=query, **options)]
