@@ -170,9 +170,11 @@ def _agree(epochs: list[int], expected: int, total: BulkCounts, found: int) -> N
     :param expected: documents that had to be sent; 0 when that is not known.
     """
     expected = expected or total.sent
+    of = f"epoch {epochs[0]}" if len(epochs) == 1 else f"epochs {epochs[0]} to {epochs[-1]}"
+    if not expected:
+        raise exceptions.RallyAssertionError(f"{of}: no client sent a document; raise ingest_percentage")
     if expected == total.sent == total.acknowledged == found:
         return
-    of = f"epoch {epochs[0]}" if len(epochs) == 1 else f"epochs {epochs[0]} to {epochs[-1]}"
     parts = [
         f"{of}: {total.sent:,} documents sent",
         f"{total.acknowledged:,} acknowledged ({total.acknowledged - total.sent:+,})",

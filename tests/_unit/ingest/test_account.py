@@ -50,16 +50,23 @@ def tally(start, end, sent):
     return {"found": True, "_source": {"span": {"started": start, "ended": end}, "tally": vars(counts)}}
 
 
-def loaded(nodes):
+SENT = (tally(100.0, 104.0, 10), tally(101.0, 110.0, 20))
+
+
+def loaded(nodes, tallies=SENT, expected=30):
     """The sample of a load by two clients.
 
     :param nodes: when each node was started, as found before.
     """
     before = {"found": True, "_source": dict.fromkeys([*COUNTED, "found"], 0.0) | {"nodes": nodes}}
-    noted = {"docs": [before, tally(100.0, 104.0, 10), tally(101.0, 110.0, 20)]}
-    es = FakeEs(Script({f"POST /{ACCOUNT}/_mget": noted} | USUAL))
+    es = FakeEs(Script({f"POST /{ACCOUNT}/_mget": {"docs": [before, *tallies]}} | USUAL))
     with es.new_request_context():
-        return es, asyncio.run(IngestEpoch()(es, {"epochs": [1], "clients": 2, "expected": 30, "final": True}))
+        return es, asyncio.run(IngestEpoch()(es, {"epochs": [1], "clients": 2, "expected": expected, "final": True}))
+
+
+def test_a_load_of_rallys_reader_that_sends_nothing_says_so():
+    with pytest.raises(exceptions.RallyAssertionError, match="^epoch 1: no client sent a document; raise ingest_perc"):
+        loaded({"n": 990_000}, [{"found": False}] * 2, expected=0)
 
 
 @pytest.mark.parametrize(
