@@ -3,11 +3,9 @@ package clustermetrics.micro;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.HdrHistogram.DoubleHistogram;
 import org.apache.lucene.index.NumericDocValues;
-import org.apache.lucene.index.SortedNumericDocValues;
 import org.apache.lucene.search.ScoreMode;
 import org.elasticsearch.common.breaker.NoopCircuitBreaker;
 import org.elasticsearch.common.util.BigArrays;
@@ -22,14 +20,7 @@ import org.elasticsearch.search.aggregations.metrics.CompensatedSum;
 import org.elasticsearch.search.aggregations.metrics.TDigestExecutionHint;
 import org.elasticsearch.search.aggregations.metrics.TDigestState;
 import org.openjdk.jmh.annotations.Benchmark;
-import org.openjdk.jmh.annotations.BenchmarkMode;
-import org.openjdk.jmh.annotations.Mode;
-import org.openjdk.jmh.annotations.OutputTimeUnit;
 import org.openjdk.jmh.annotations.Param;
-import org.openjdk.jmh.annotations.Scope;
-import org.openjdk.jmh.annotations.Setup;
-import org.openjdk.jmh.annotations.State;
-import org.openjdk.jmh.annotations.TearDown;
 import org.openjdk.jmh.infra.Blackhole;
 
 /**
@@ -38,27 +29,13 @@ import org.openjdk.jmh.infra.Blackhole;
  * aggregation, which finds its state by bucket in the server's arrays, reads the value and adds it to the server's own
  * state.
  */
-@State(Scope.Thread)
-@BenchmarkMode(Mode.AverageTime)
-@OutputTimeUnit(TimeUnit.MICROSECONDS)
-public class AggregatorBenchmark {
+public class AggregatorBenchmark extends Segment {
     @Param({ "sums", "tdigest", "hdr", "sums+tdigest", "sums+hdr" })
     public String aggregations;
 
     private static final int DIGITS = 3;
     private static final double COMPRESSION = 100;
     private final BigArrays bigArrays = BigArrays.NON_RECYCLING_INSTANCE;
-    private Metrics index;
-
-    @Setup
-    public void open() throws IOException {
-        index = new Metrics(false);
-    }
-
-    @TearDown
-    public void close() throws IOException {
-        index.close();
-    }
 
     @Benchmark
     public void coverage(Blackhole hole) throws IOException {
@@ -149,77 +126,89 @@ public class AggregatorBenchmark {
         }
     }
 
-    private final class TDigest extends Aggregator {
-        private ObjectArray<TDigestState> states = bigArrays.newObjectArray(1);
+    /** What percentiles by t-digest and by HDR share: a state for each bucket, to which values are added. */
+    private abstract class Percentiles<S> extends Aggregator {
+        private ObjectArray<S> states = bigArrays.newObjectArray(1);
 
+        Percentiles(String field) {
+            super(field);
+        }
+
+        abstract S made();
+
+        abstract void add(S state, double value);
+
+        abstract double read(S state, double quantile);
+
+        @Override
+        LeafBucketCollector collector(NumericDocValues values) {
+            return new LeafBucketCollectorBase(LeafBucketCollector.NO_OP_COLLECTOR, null) {
+                @Override
+                public void collect(int doc, long bucket) throws IOException {
+                    if (values.advanceExact(doc)) {
+                        add(state(bucket), DocValuesBenchmark.read(values));
+                    }
+                }
+            };
+        }
+
+        private S state(long bucket) {
+            states = bigArrays.grow(states, bucket + 1);
+            S state = states.get(bucket);
+            if (state == null) {
+                state = made();
+                states.set(bucket, state);
+            }
+            return state;
+        }
+
+        @Override
+        void result(Consumer<Double> read) {
+            for (double quantile : TDigestBenchmark.QUANTILES) {
+                read.accept(read(states.get(0), quantile));
+            }
+        }
+    }
+
+    private final class TDigest extends Percentiles<TDigestState> {
         TDigest(String field) {
             super(field);
         }
 
         @Override
-        LeafBucketCollector collector(NumericDocValues values) {
-            return new LeafBucketCollectorBase(LeafBucketCollector.NO_OP_COLLECTOR, null) {
-                @Override
-                public void collect(int doc, long bucket) throws IOException {
-                    if (values.advanceExact(doc)) {
-                        state(bucket).add(DocValuesBenchmark.read(values));
-                    }
-                }
-            };
-        }
-
-        private TDigestState state(long bucket) {
-            states = bigArrays.grow(states, bucket + 1);
-            TDigestState state = states.get(bucket);
-            if (state == null) {
-                state = TDigestState.create(new NoopCircuitBreaker("micro"), COMPRESSION, TDigestExecutionHint.DEFAULT);
-                states.set(bucket, state);
-            }
-            return state;
+        TDigestState made() {
+            return TDigestState.create(new NoopCircuitBreaker("micro"), COMPRESSION, TDigestExecutionHint.DEFAULT);
         }
 
         @Override
-        void result(Consumer<Double> read) {
-            for (double quantile : TDigestBenchmark.QUANTILES) {
-                read.accept(states.get(0).quantile(quantile));
-            }
+        void add(TDigestState state, double value) {
+            state.add(value);
+        }
+
+        @Override
+        double read(TDigestState state, double quantile) {
+            return state.quantile(quantile);
         }
     }
 
-    private final class Hdr extends Aggregator {
-        private ObjectArray<DoubleHistogram> states = bigArrays.newObjectArray(1);
-
+    private final class Hdr extends Percentiles<DoubleHistogram> {
         Hdr(String field) {
             super(field);
         }
 
         @Override
-        LeafBucketCollector collector(NumericDocValues values) {
-            return new LeafBucketCollectorBase(LeafBucketCollector.NO_OP_COLLECTOR, null) {
-                @Override
-                public void collect(int doc, long bucket) throws IOException {
-                    if (values.advanceExact(doc)) {
-                        state(bucket).recordValue(DocValuesBenchmark.read(values));
-                    }
-                }
-            };
-        }
-
-        private DoubleHistogram state(long bucket) {
-            states = bigArrays.grow(states, bucket + 1);
-            DoubleHistogram state = states.get(bucket);
-            if (state == null) {
-                state = HdrBenchmark.made(DIGITS);
-                states.set(bucket, state);
-            }
-            return state;
+        DoubleHistogram made() {
+            return HdrBenchmark.made(DIGITS);
         }
 
         @Override
-        void result(Consumer<Double> read) {
-            for (double quantile : TDigestBenchmark.QUANTILES) {
-                read.accept(states.get(0).getValueAtPercentile(100 * quantile));
-            }
+        void add(DoubleHistogram state, double value) {
+            state.recordValue(value);
+        }
+
+        @Override
+        double read(DoubleHistogram state, double quantile) {
+            return state.getValueAtPercentile(100 * quantile);
         }
     }
 }

@@ -1,40 +1,17 @@
 package clustermetrics.micro;
 
 import java.io.IOException;
-import java.util.concurrent.TimeUnit;
 import org.apache.lucene.index.DocValues;
 import org.apache.lucene.index.NumericDocValues;
 import org.apache.lucene.util.NumericUtils;
 import org.openjdk.jmh.annotations.Benchmark;
-import org.openjdk.jmh.annotations.BenchmarkMode;
-import org.openjdk.jmh.annotations.Mode;
-import org.openjdk.jmh.annotations.OutputTimeUnit;
 import org.openjdk.jmh.annotations.Param;
-import org.openjdk.jmh.annotations.Scope;
-import org.openjdk.jmh.annotations.Setup;
-import org.openjdk.jmh.annotations.State;
-import org.openjdk.jmh.annotations.TearDown;
 
 /** Reading the values of a field, all documents of an epoch once: in order, or as the searches of a coverage do, the
  * documents of each node after those of another. */
-@State(Scope.Thread)
-@BenchmarkMode(Mode.AverageTime)
-@OutputTimeUnit(TimeUnit.MICROSECONDS)
-public class DocValuesBenchmark {
+public class DocValuesBenchmark extends Segment {
     @Param({ "cpu", "mem", "net" })
     public String field;
-
-    private Metrics index;
-
-    @Setup
-    public void open() throws IOException {
-        index = new Metrics(false);
-    }
-
-    @TearDown
-    public void close() throws IOException {
-        index.close();
-    }
 
     static NumericDocValues values(Metrics index, String field) throws IOException {
         return DocValues.unwrapSingleton(index.segment().getSortedNumericDocValues(field));
