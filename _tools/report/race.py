@@ -161,6 +161,12 @@ def check_in(read: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
     return next((meta for meta in checks if meta.get("success") is True), None)
 
 
+def revised(document: dict[str, Any], check: dict[str, Any] | None) -> dict[str, Any]:
+    """The document of a race with the revision of the track, which Rally knows of tracks in its repositories alone."""
+    revision = (check or {}).get("revision")
+    return {"track-revision": escaped(revision)} | document if isinstance(revision, str) and revision else document
+
+
 def race_of(
     document: dict[str, Any],
     hits: Iterable[dict[str, Any]],
@@ -178,6 +184,7 @@ def race_of(
     read = sound.ordered(hits, SAMPLE)
     check = check_in(read)
     _check_schema(document, check or {})
+    document = revised(document, check)
     known = read_check(check, faults)
     counted = sound.samples(record, (hit for hit in read if hit["operation-type"] not in CHECKS))
     samples = [Sample(h["operation-type"], h["@timestamp"], h["operation"], h["value"], h["meta"]) for h in counted]

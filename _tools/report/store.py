@@ -15,7 +15,7 @@ from elasticsearch import helpers
 from cluster_metrics.core.index import CHECKS
 
 from ..race.variables import RACE_ID, shown
-from .race import Race, ReportError, check_in, race_of
+from .race import Race, ReportError, check_in, race_of, revised
 from .sound import SAMPLE, Sound, printable, read_check
 
 MOST_RACES = 1000
@@ -168,7 +168,7 @@ def circumstances(store: elasticsearch.Elasticsearch, document: dict[str, Any]) 
         hits = _scan(store, document, "service_time", _NORMAL, {"terms": {"operation-type": list(CHECKS)}})
     faults: list[str] = []
     check = check_in(Sound().ordered(hits, SAMPLE))
-    return Race(document, [], {}, **read_check(check, faults), faults=faults)
+    return Race(revised(document, check), [], {}, **read_check(check, faults), faults=faults)
 
 
 _NORMAL = {"term": {"sample-type": "normal"}}

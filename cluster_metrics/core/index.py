@@ -15,7 +15,7 @@ from ..corpus.prepared import Prepared
 from ..wire.bulk import load
 from ..wire.requests import aside, get, guarding, request, touch
 from .challenge import SCHEMA, Key, Operation, Sample, corpora
-from .machine import jvm_flags, machine
+from .machine import jvm_flags, machine, revision
 from .parameters import SHAPE
 from .rounds import Guard, Params
 
@@ -125,6 +125,7 @@ async def circumstances(es: Any, values: Any) -> dict[str, Any]:
         "parameters": json.dumps(values),
         "target": json.dumps(await target_nodes(es)),
         "machine": json.dumps(machine()),
+        "revision": revision(),
     }
 
 
@@ -137,6 +138,12 @@ CIRCUMSTANCES = (
         "machine",
         "",
         "of the load driver: CPU model, cores, memory, disk, kernel, virtualisation, governor and load, as JSON text",
+        optional=True,
+    ),
+    Key(
+        "revision",
+        "",
+        "commit of the track, with a plus where its files were changed; empty where it is no clone",
         optional=True,
     ),
 )

@@ -1,8 +1,9 @@
-"""What a race runs on: the machine of the load driver, and the flags of the target's JVMs."""
+"""What a race runs on and of: the machine of the load driver, the flags of the target's JVMs, the track's revision."""
 
 import os
 import platform
 import re
+import subprocess
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +16,9 @@ GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 PRODUCT = Path("/sys/class/dmi/id/product_name")
 CPU_INFO = Path("/proc/cpuinfo")
 CONTAINER = Path("/.dockerenv"), Path("/run/.containerenv")
+TRACK = Path(__file__).resolve().parents[2]
+RACED = ("cluster_metrics", "challenges", "operations", "corpora", "*.py", "*.json")
+"""What Rally loads of the track."""
 FILES = ("/", "Path", "File", "-Xlog")
 """In flags that name files, which differ from node to node and say nothing of speed."""
 
@@ -32,6 +36,22 @@ def machine() -> dict[str, Any]:
         "load": os.getloadavg()[0],
     }
     return found | ({"governor": governor} if (governor := _read(GOVERNOR)) else {})
+
+
+def revision(folder: Path = TRACK) -> str:
+    """The commit of the track, with a plus where what Rally loads of it was changed since; empty where it is no clone
+    of git, or git may not look at it."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(folder), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+    try:
+        return git("rev-parse", "--short=12", "HEAD") + (
+            "+" if git("diff", "--name-only", "HEAD", "--", *RACED) else ""
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
 
 
 def jvm_flags(arguments: Iterable[str]) -> str:

@@ -1,6 +1,7 @@
 """What a race says of the machine it ran on."""
 
 import json
+import subprocess
 
 import psutil
 
@@ -29,6 +30,25 @@ def test_a_cpu_without_a_name_is_told_by_its_numbers_and_a_hypervisor_is_seen(tm
     info.write_text("model name\t: A CPU @ 2: fast\nflags\t: fpu\n")
     found = machine()
     assert (found["cpu"], found["virtualisation"], found["governor"]) == ("A CPU @ 2: fast", "none seen", "powersave")
+
+
+def test_the_revision_is_that_of_the_commit_and_says_when_what_is_raced_was_changed(tmp_path):
+    assert of.revision(tmp_path) == ""
+
+    def git(*arguments):
+        own = ["-c", "user.name=x", "-c", "user.email=x"]
+        return subprocess.run(["git", *own, "-C", tmp_path, *arguments], check=True, capture_output=True, text=True)
+
+    (tmp_path / "track.json").write_text("{}")
+    (tmp_path / "README.md").write_text("")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "one")
+    commit = git("rev-parse", "HEAD").stdout[:12]
+    (tmp_path / "README.md").write_text("results")
+    assert of.revision(tmp_path) == commit
+    (tmp_path / "track.json").write_text("[]")
+    assert of.revision(tmp_path) == f"{commit}+"
 
 
 def test_flags_that_name_files_are_left_out():

@@ -31,6 +31,14 @@ def check(documents):
     return sample(documents, "check-index")["meta"]
 
 
+def test_the_revision_that_the_check_saw_stands_where_rally_knows_none(decomp):
+    race, documents = decomp
+    check(documents)["revision"] = "abc+"
+    assert load(Store((race, documents)), "recorded").document["track-revision"] == "abc+"
+    race["track-revision"] = "of Rally"
+    assert load(Store((race, documents)), "recorded").document["track-revision"] == "of Rally"
+
+
 @pytest.fixture
 def printed(monkeypatch, tmp_path, capsys):
     """Writes the report of a race; returns its problems, all its files and what was printed."""
