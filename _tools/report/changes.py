@@ -21,6 +21,7 @@ COSTS: tuple[Column, ...] = (
     times("target_cpu", "target CPU"),
     times("client_cpu", "client CPU"),
     times("bytes", "bytes on the wire"),
+    times("store", "store size"),
     Column("error_before", "error before", form=error_text),
     Column("error", "error with it", form=error_text),
 )

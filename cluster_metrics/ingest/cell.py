@@ -1,7 +1,7 @@
 """Ingests rows in one way or another, each time into a fresh index, and says what it cost."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,8 @@ class IngestCell:
     :param bulk_size: documents of a request (default 1000).
     :param settings: of the index, beside those of all cells.
     :param keep_alive: whether connections stay open between requests (default true).
+    :param mapped: makes the mappings of its index of those of all cells (by default these).
+    :param asks: queries, each of whose documents are counted after the refresh; every row is found by one of them.
     :param meta: further keys of its sample.
     """
 
@@ -45,6 +47,8 @@ class IngestCell:
     bulk_size: int = 1000
     settings: dict[str, Any] = field(default_factory=dict)
     keep_alive: bool = True
+    mapped: Callable[[dict[str, Any]], dict[str, Any]] = dict
+    asks: Sequence[dict[str, Any]] = ()
     meta: dict[str, Any] = field(default_factory=dict)
 
 
@@ -53,6 +57,8 @@ def index_settings(values: Values) -> dict[str, Any]:
     return {
         "index.number_of_shards": values["number_of_shards"],
         "index.number_of_replicas": values["number_of_replicas"],
+        "index.queries.cache.enabled": False,
+        "index.store.stats_refresh_interval": "0s",
     }
 
 
@@ -72,7 +78,7 @@ async def run_cell(
         was refused; this ends the race.
     """
     with aside(es):
-        body = {"settings": settings | cell.settings, "mappings": mappings}
+        body = {"settings": settings | cell.settings, "mappings": cell.mapped(mappings)}
         await create_own_index(es, INDEX, body, foreign)
     try:
         cpu_ms, before = await target_cpu_ms(es), await _counters(es)
@@ -90,7 +96,7 @@ async def run_cell(
                 f"{cell.name}: of {rows:,} rows {counts.sent:,} were sent, {counts.acknowledged:,} acknowledged and "
                 f"{found:,} found; {counts.problem() or 'no document was rejected'}"
             )
-        return sample | await index_times(es, INDEX)
+        return sample | await _asked(es, cell, rows) | await index_times(es, INDEX)
     finally:
         await _reconnect(es)
         with aside(es):
@@ -162,6 +168,21 @@ async def _ingest(es: Any, cell: IngestCell, rows: int) -> tuple[dict[str, Any],
         "dependent_timing": timed(cell.name, SAMPLE, absolute_time, context.request_start, context.request_end),
     }
     return sample, counts
+
+
+async def _asked(es: Any, cell: IngestCell, rows: int) -> dict[str, Any]:
+    """What the index takes once it is loaded: its size, and the time of the cell's queries.
+
+    :raises esrally.exceptions.RallyAssertionError: when they do not find all rows; this ends the race.
+    """
+    store = (await get(es, f"/{INDEX}/_stats/store"))["_all"]["primaries"]["store"]
+    found, started = 0, time.perf_counter()
+    for query in cell.asks:
+        found += (await request(es, "POST", f"/{INDEX}/_count", {"query": query}))["count"]
+    elapsed_ms = 1000 * (time.perf_counter() - started)
+    if cell.asks and found != rows:
+        raise exceptions.RallyAssertionError(f"{cell.name}: of {rows:,} rows its queries find {found:,}")
+    return {"store_bytes": store["size_in_bytes"]} | ({"asks_ms": elapsed_ms} if cell.asks else {})
 
 
 async def _reconnect(es: Any, keep_alive: bool = True) -> None:

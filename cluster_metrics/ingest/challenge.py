@@ -157,6 +157,8 @@ CELL = (
     Key("target_cpu_ms", "ms", "CPU time of the target for a cell, the refresh at its end included"),
     *INDEXED,
     Key("refresh_wall_ms", "ms", "wall time of the refresh at its end"),
+    Key("store_bytes", "bytes", "primary shards after it, their segments not merged", optional=True),
+    Key("asks_ms", "ms", "counting the documents of each node in the epoch after it, one by one", optional=True),
     Key("gc_ms", "ms", "garbage collections of the nodes that stop all else, while it sends"),
     Key("gc_count", "", "their number"),
     Key("success-count", "documents", "documents acknowledged"),
@@ -365,7 +367,7 @@ INGEST_DECOMP = Challenge(
     limits=(SHORT,),
     drops=(cell.INDEX,),
     derived=_at_most_an_epoch("cell_rows"),
-    encodings=lambda values: ["json"],
+    encodings=lambda values: ["json", "smile-32"],
 )
 INGEST_FORMATS = Challenge(
     name="ingest-formats",

@@ -88,6 +88,11 @@ async def send_by_rally(es: Any, index: str, body: bytes, documents: int) -> Bul
     return counts
 
 
+def asked(epoch: int, node: str) -> dict[str, Any]:
+    """The filter of the production query: one node and one epoch."""
+    return {"bool": {"filter": [{"term": {"node": node}}, {"term": {"epoch": epoch}}]}}
+
+
 class Rows:
     """The first rows of an epoch in each form that a client starts from, made before anything is timed.
 
@@ -97,29 +102,40 @@ class Rows:
 
     def __init__(self, epoch: int, rows_file: str, count: int, backoff: Backoff = USUAL):
         self.count = count
-        self._backoff = backoff
+        self._epoch, self._backoff = epoch, backoff
         self._file = rows_file
-        self._encoded = metrics_bodies(epoch, rows_file)
         with open(rows_file, "rb") as f:
             self._decoded = [json.loads(f.readline()) for _ in range(count)]
+        self._asks = [asked(epoch, node) for node in sorted({row["node"] for row in self._decoded})]
         self._bodies: Iterator[tuple[int, bytes]] = iter(())
 
     def cells(self, design: str) -> list[IngestCell]:
         """All cells of a design, with Rally's own bulk runner as the last."""
         found = [self._cell(name, client) for name, client in clients(design, has_orjson()).items()]
-        return [*found, IngestCell(NATIVE, self._by_rally, send_by_rally)]
+        return [*found, IngestCell(NATIVE, self._by_rally, send_by_rally, asks=self._asks)]
 
     def _cell(self, name: str, client: Client) -> IngestCell:
         send = partial(send_bulk, filter_path=client.filter_path, backoff=self._backoff)
-        if client.sliced:
-            body = self._encoded.body
+        if client.sliced or client.encoding != "json":
+            encoded = metrics_bodies(self._epoch, self._file, client.encoding)
+            body, send = encoded.body, partial(send, content_type=encoded.content_type)
         else:
             encode = encoder(client.dumps, client.constant_action)
 
             def body(first: int, count: int) -> bytes:
                 return encode(self._decoded[first : first + count])
 
-        return IngestCell(name, body, send, client.clients, client.bulk_size, client.settings, client.keep_alive)
+        return IngestCell(
+            name,
+            body,
+            send,
+            client.clients,
+            client.bulk_size,
+            client.settings,
+            client.keep_alive,
+            client.mapped,
+            self._asks,
+        )
 
     def _by_rally(self, first: int, count: int) -> bytes:
         if first == 0:

@@ -1,9 +1,10 @@
-"""The steps from a naive ingesting client to the best one, as data."""
+"""The steps from a naive ingesting client to the best one, and to less work for the target, as data."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..core.change import Change
+from ..corpus.metrics import FIELDS
 from ..wire.bulk import FILTER
 
 DESIGNS = ("cumulative", "one-at-a-time")
@@ -23,9 +24,12 @@ class Client:
     :param constant_action: whether the action line is a constant, so that only the row is encoded.
     :param filter_path: of the response; empty for all of it.
     :param sliced: whether bodies are slices of a file that was encoded beforehand.
+    :param encoding: of bodies, a key of :data:`..corpus.encoded.ENCODINGS`; all but JSON are encoded beforehand.
     :param clients: coroutines that send at once.
     :param bulk_size: documents of a request.
     :param settings: of the index.
+    :param unindexed: fields with doc values alone: a filter on one reads the values of the documents that are left.
+    :param source: whether the index keeps ``_source``.
     """
 
     keep_alive: bool = False
@@ -33,9 +37,21 @@ class Client:
     constant_action: bool = False
     filter_path: str = ""
     sliced: bool = False
+    encoding: str = "json"
     clients: int = 1
     bulk_size: int = 1000
     settings: dict[str, str] = field(default_factory=dict)
+    unindexed: tuple[str, ...] = ()
+    source: bool = True
+
+    def mapped(self, mappings: dict[str, Any]) -> dict[str, Any]:
+        """The mappings of its index.
+
+        :param mappings: of the index when nothing is changed.
+        """
+        unindexed = {name: mappings["properties"][name] | {"index": False} for name in self.unindexed}
+        kept = {} if self.source else {"_source": {"enabled": False}}
+        return mappings | {"properties": mappings["properties"] | unindexed} | kept
 
 
 @dataclass(frozen=True)
@@ -44,7 +60,7 @@ class Step:
 
     :param name: of the cell that has it.
     :param text: what it changes.
-    :param change: attributes of :class:`Client`; settings are added to those already there.
+    :param change: attributes of :class:`Client`; settings and fields are added to those already there.
     :param price: what it costs.
     :param reference: what the reference expects it to save per million rows; empty where it expects nothing.
     :param reference_s: the same in seconds, where it gives a figure.
@@ -59,8 +75,11 @@ class Step:
 
     @property
     def as_change(self) -> Change:
-        return Change(self.text, ("settings" if "settings" in self.change else "client",), "ingest", self.price)
+        kind = next((kind for key, kind in _KINDS.items() if key in self.change), "client")
+        return Change(self.text, (kind,), "ingest", self.price)
 
+
+_KINDS = {"settings": "settings", "unindexed": "index", "source": "index", "encoding": "format"}
 
 STEPS = (
     Step("keep-alive", "connections kept open", {"keep_alive": True}, "none", "seconds"),
@@ -110,6 +129,30 @@ STEPS = (
         "5–10 s",
         (5, 10),
     ),
+    Step(
+        "values-unindexed",
+        "cpu, mem and net by doc values alone",
+        {"unindexed": FIELDS},
+        "a filter on one of them reads the values of all documents that are left",
+    ),
+    Step(
+        "epoch-unindexed",
+        "epoch by doc values alone",
+        {"unindexed": ("epoch",)},
+        "a filter on the epoch reads the values of all documents that are left",
+    ),
+    Step(
+        "smile",
+        "bodies in SMILE, encoded beforehand, with floats of 32 bits",
+        {"encoding": "smile-32"},
+        "`_source` is kept as it was sent; bodies are no text",
+    ),
+    Step(
+        "no-source",
+        "no `_source`",
+        {"source": False},
+        "no document can be shown, updated or reindexed: its values remain in doc values alone",
+    ),
 )
 
 
@@ -125,6 +168,10 @@ def clients(design: str, orjson: bool) -> dict[str, Client]:
         if step.name == "orjson" and not orjson:
             continue
         base = client if design == "cumulative" else found[NAIVE]
-        client = replace(base, **step.change | {"settings": base.settings | step.change.get("settings", {})})
+        added = {
+            "settings": base.settings | step.change.get("settings", {}),
+            "unindexed": base.unindexed + step.change.get("unindexed", ()),
+        }
+        client = replace(base, **step.change | added)
         found[step.name] = client
     return found | {SLICES: Client(keep_alive=True, filter_path=FILTER, sliced=True)}

@@ -25,7 +25,8 @@ def cells(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
     corpus = Metrics(rows_per_epoch=ROWS)
     path = corpus.generate(0, folder)
-    generate_bodies(corpus, 0, "json", path)
+    for encoding in ("json", "smile-32"):
+        generate_bodies(corpus, 0, encoding, path)
     return {cell.name: cell for cell in Rows(1, str(path), ROWS).cells("cumulative")}
 
 
@@ -48,6 +49,22 @@ def test_a_sample_tells_what_the_client_did(run, cells):
         parts = sample["encode_ms"] + sample["send_ms"] + sample["parse_ms"]
         assert parts == pytest.approx(sample["wall_ms"], rel=0.1)
         assert sample["rows_per_second"] == pytest.approx(ROWS / sample["wall_ms"] * 1000)
+
+
+def test_less_work_for_the_target_takes_less_space_and_finds_the_same(run, cells):
+    before, unindexed, smile, bare = (
+        run(cells[name]) for name in ("translog-async", "epoch-unindexed", "smile", "no-source")
+    )
+    assert smile["bytes_out"] < 0.9 * unindexed["bytes_out"] == 0.9 * before["bytes_out"]
+    assert unindexed["store_bytes"] < before["store_bytes"] and bare["store_bytes"] != smile["store_bytes"]
+    for sample in (before, unindexed, smile, bare):
+        assert sample["success-count"] == ROWS and sample["asks_ms"] > 0
+
+
+def test_rows_that_its_queries_do_not_find_fail_the_cell(run, cells):
+    cell = cells[SLICES]
+    with pytest.raises(exceptions.RallyAssertionError, match="of 2,500 rows its queries find 2,41"):
+        run(replace(cell, asks=cell.asks[1:]))
 
 
 def test_rows_that_never_arrive_fail_the_cell(run, cells):

@@ -7,6 +7,7 @@ from fakes import track_of, values
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster_metrics.corpus.encoded import metrics_bodies
 from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.ingest.cell import INDEX
 from cluster_metrics.ingest.challenge import CHALLENGES
@@ -29,6 +30,8 @@ def test_a_step_changes_nothing_else_than_it_says():
         before = step.name
     settings = [s.change["settings"] for s in STEPS if "settings" in s.change]
     assert cumulative[before].settings == {k: v for one in settings for k, v in one.items()}
+    assert cumulative[before].unindexed == ("cpu", "mem", "net", "epoch")
+    assert alone["epoch-unindexed"].unindexed == ("epoch",)
     assert alone["translog-async"].settings == settings[-1]
 
 
@@ -49,11 +52,17 @@ def test_a_body_is_an_action_and_a_row_in_turn(dumps, constant_action, rows):
     assert lines[1::2] == rows
 
 
+MAPPINGS = {
+    "dynamic": "strict",
+    "properties": dict.fromkeys(["epoch", "cpu", "mem", "net"], {"type": "long"}) | {"node": {"type": "keyword"}},
+}
+
+
 @pytest.fixture
 def track(tmp_path):
     corpus = Metrics(rows_per_epoch=2500, epochs=1)
-    indices = {"cluster-metrics": {"mappings": {"dynamic": "strict"}}}
-    return track_of(corpus, root=tmp_path, encodings=["json"], indices=indices)
+    indices = {"cluster-metrics": {"mappings": MAPPINGS}}
+    return track_of(corpus, root=tmp_path, encodings=["json", "smile-32"], indices=indices)
 
 
 @pytest.mark.parametrize("design", DESIGNS)
@@ -63,10 +72,16 @@ def test_all_cells_send_the_same_rows(track, design):
         rows = [json.loads(f.readline()) for _ in range(2400)]
     cells = Rows(1, path, 2400).cells(design)
     assert [cells[0].name, cells[-2].name, cells[-1].name] == [NAIVE, SLICES, NATIVE]
+    smile = metrics_bodies(1, path, "smile-32").body(0, 2400)
+    encodings = {name: client.encoding for name, client in clients(design, True).items()}
     for cell in cells:
         for _ in range(2):  # a cell is run once a round
             firsts = range(0, 2400, cell.bulk_size)
-            lines = b"".join(cell.body(i, min(cell.bulk_size, 2400 - i)) for i in firsts).splitlines()
+            body = b"".join(cell.body(i, min(cell.bulk_size, 2400 - i)) for i in firsts)
+            if encodings.get(cell.name) == "smile-32":
+                assert body == smile
+                continue
+            lines = body.splitlines()
             action = {"_index": INDEX} if cell.name == NATIVE else {}
             assert set(lines[0::2]) == {lines[0]} and json.loads(lines[0]) == {"index": action}
             assert [json.loads(line) for line in lines[1::2]] == rows
@@ -77,7 +92,14 @@ def test_each_round_has_every_cell_in_an_order_of_its_own(track):
     source = IngestDecompParams(track, params).partition(0, 1)
     rounds = [source.params() for _ in range(3)]
     assert [r["round"] for r in rounds] == [0, 1, 2]
-    assert all(rows == 2000 and mappings == {"dynamic": "strict"} for r in rounds for _, rows, mappings in r["cells"])
+    assert all(rows == 2000 and mappings == MAPPINGS for r in rounds for _, rows, mappings in r["cells"])
+    last = {cell.name: cell for cell, _, _ in rounds[0]["cells"]}[STEPS[-1].name]
+    unindexed = {"type": "long", "index": False}
+    assert last.mapped(MAPPINGS) == {
+        "dynamic": "strict",
+        "properties": dict.fromkeys(["epoch", "cpu", "mem", "net"], unindexed) | {"node": {"type": "keyword"}},
+        "_source": {"enabled": False},
+    }
     orders = [[cell.name for cell, _, _ in r["cells"]] for r in rounds]
     assert len({tuple(sorted(order)) for order in orders}) == 1
     assert len({tuple(order) for order in orders}) == 3
