@@ -49,7 +49,7 @@ def test_one_benchmark_of_each_class_runs_for_a_moment(harness, capsys):
     about = json.loads(path.read_text())["about"]
     assert about["versions"] == {"elasticsearch": DEFAULT_VERSION, "lucene": "9.12.0", "jmh": "1.37"}
     assert about["machine"]["cores"] and about["input"]["rows_per_epoch"] == 500
-    assert f"round 1/1, {len(results)}/{len(results)}: " in capsys.readouterr().out
+    assert f"round 1 of 1, {len(results)}/{len(results)}: " in capsys.readouterr().out
     assert not [file for file in harness.work.iterdir() if file.suffix == ".part"]
 
 
