@@ -1,4 +1,4 @@
-"""The pages of docs/ that are generated, and the table of README: from the records, the templates and make's table."""
+"""The pages of docs/ that are generated, and parts of others: from records, templates, make's table and kept races."""
 
 import json
 from pathlib import Path
@@ -20,6 +20,7 @@ def pages() -> dict[str, str]:
     found = {"docs/parameters.md": _parameters(), "docs/records.md": _records(), "docs/make.md": _make()}
     result = quoted("query-decomp") + quoted_changes()
     made = {"README.md": [result, _challenges()], "docs/your-cluster.md": [_indices(), _roles()]}
+    made |= {f"docs/challenges/{name}.md": [quoted(name, "../results")] for name in challenges()}
     return found | {name: _with(name, parts) for name, parts in made.items()}
 
 

@@ -87,18 +87,23 @@ def is_kept(challenge: str) -> bool:
     return (FOLDER / f"{challenge}.md").exists()
 
 
-def quoted(challenge: str) -> str:
-    """The answer of a kept race, as other pages quote it."""
+def quoted(challenge: str, results: str = "docs/results") -> str:
+    """The answer of a kept race, as other pages quote it.
+
+    :param results: where these pages find docs/results.
+    """
     if not (file := FOLDER / f"{challenge}.json").exists():
         return f"No race of {challenge} at full size has been kept for this version (`make results`).\n"
     record = json.loads(file.read_text())
-    return "".join(f"    {line}\n" for line in (*record["answer"]["lines"], "", _source(record))) + _drawn(file, record)
+    return "".join(f"    {line}\n" for line in (*record["answer"]["lines"], "", _source(record))) + (
+        _drawn(file, record, results) + f"\n[The whole report]({results}/{challenge}.md)\n"
+    )
 
 
-def _drawn(file: Path, record: dict[str, Any]) -> str:
+def _drawn(file: Path, record: dict[str, Any], results: str = "docs/results") -> str:
     """The picture of an answer, if it has one."""
     picture = file.with_suffix(".svg")
-    return f"\n![{record['answer']['lines'][0]}](docs/results/{picture.name})\n" if picture.exists() else ""
+    return f"\n![{record['answer']['lines'][0]}]({results}/{picture.name})\n" if picture.exists() else ""
 
 
 def _source(record: dict[str, Any]) -> str:

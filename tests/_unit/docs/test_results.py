@@ -48,6 +48,7 @@ def test_a_result_is_kept_without_its_samples_and_quoted_with_its_origin(kept):
     assert results.quoted("query-decomp") == (
         "    query-decomp · no warnings\n      recommended  msearch\n    \n"
         "    raced 20261122T070000Z at commit abc1234 on a CPU, 2 cores, Rally 2.13.0\n"
+        "\n[The whole report](docs/results/query-decomp.md)\n"
     )
     assert results.quoted("ingest").startswith("No race of ingest")
 
@@ -56,8 +57,10 @@ def test_the_picture_of_the_answer_is_kept_and_quoted_with_it(kept, tmp_path):
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "answer.svg").write_text("<svg/>")
     assert kept()[-1].read_text() == "<svg/>"
-    quoted = results.quoted("query-decomp")
-    assert quoted.endswith("\n\n![query-decomp · no warnings](docs/results/query-decomp.svg)\n")
+    for folder in ("docs/results", "../results"):
+        quoted = results.quoted("query-decomp", folder)
+        assert f"\n\n![query-decomp · no warnings]({folder}/query-decomp.svg)\n" in quoted
+        assert quoted.endswith(f"\n\n[The whole report]({folder}/query-decomp.md)\n")
 
 
 def test_what_bare_loops_explain_of_a_kept_race_stands_on_its_page(kept, tmp_path):
