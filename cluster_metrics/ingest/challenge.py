@@ -361,7 +361,7 @@ INGEST_DECOMP = Challenge(
         INGEST_ROUNDS,
     ),
     compared=Compared(cell.SAMPLE, ("wall_ms", "target_cpu_ms"), NAIVE, "ingest_rounds"),
-    minutes=17,
+    minutes=25,
     disk_factor=4,
     test_mode={"ingest_rounds": 2, "warmup_iterations": 1},
     limits=(SHORT,),

@@ -1,9 +1,11 @@
 """Param source and runner of ingest-decomp: from a naive client to the best one, a change at a time."""
 
+import asyncio
 import importlib.util
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +22,10 @@ from ..corpus.prepared import Prepared
 from ..wire.bulk import USUAL, Backoff, BulkCounts, send_bulk
 from ..wire.requests import once
 from .cell import INDEX, IngestCell, index_settings, run_cells
-from .steps import NATIVE, Client, clients
+from .steps import NATIVE, REQUESTS, Client, clients
+
+TIMEOUT_S = 60
+"""Of a request that Rally's client does not send; its own default."""
 
 
 def has_orjson() -> bool:
@@ -88,6 +93,50 @@ async def send_by_rally(es: Any, index: str, body: bytes, documents: int) -> Bul
     return counts
 
 
+async def send_by_requests(es: Any, index: str, body: bytes, documents: int) -> BulkCounts:
+    """Sends a bulk body by ``requests.post``, a connection for each, and decodes all of the response.
+
+    It runs in a thread, since it would hold up the monitor. A response that is lost loses the cell, as with others.
+    """
+    import elasticsearch
+    import requests
+
+    node = es.transport.node_pool.get()
+    options = {
+        "headers": {**es._headers, "content-type": "application/x-ndjson"},
+        "verify": (node.config.ca_certs or True) if node.config.verify_certs else False,
+        "cert": (node.config.client_cert, node.config.client_key) if node.config.client_cert else None,
+        "timeout": TIMEOUT_S,
+    }
+    started = time.perf_counter()
+    es.on_request_start()
+    try:
+        answer = await asyncio.to_thread(requests.post, f"{node.base_url}/{index}/_bulk", data=body, **options)
+    except requests.RequestException as e:
+        raise elasticsearch.ConnectionError(f"requests: {e}") from None
+    finally:
+        es.on_request_end()
+    received = time.perf_counter()
+    if answer.status_code >= 300:
+        raise exceptions.RallyAssertionError(f"bulk to [{index}] was refused: {answer.status_code} {answer.text[:200]}")
+    response = answer.json()
+    failed = [item["index"]["error"] for item in response["items"] if "error" in item["index"]]
+    counts = BulkCounts(
+        sent=documents,
+        acknowledged=documents - len(failed),
+        requests=1,
+        took_ms=float(response["took"]),
+        send_ms=1000 * (received - started),
+        parse_ms=1000 * (time.perf_counter() - received),
+        bytes_out=len(body),
+        bytes_in=len(answer.content),
+    )
+    if failed:
+        counts.rejected["error"] = len(failed)
+        counts.reasons = [str(failed[0])]
+    return counts
+
+
 def asked(epoch: int, node: str) -> dict[str, Any]:
     """The filter of the production query: one node and one epoch."""
     return {"bool": {"filter": [{"term": {"node": node}}, {"term": {"epoch": epoch}}]}}
@@ -112,7 +161,11 @@ class Rows:
     def cells(self, design: str) -> list[IngestCell]:
         """All cells of a design, with Rally's own bulk runner as the last."""
         found = [self._cell(name, client) for name, client in clients(design, has_orjson()).items()]
-        return [*found, IngestCell(NATIVE, self._by_rally, send_by_rally, asks=self._asks)]
+        return [
+            *found,
+            replace(found[0], name=REQUESTS, send=send_by_requests),
+            IngestCell(NATIVE, self._by_rally, send_by_rally, asks=self._asks),
+        ]
 
     def _cell(self, name: str, client: Client) -> IngestCell:
         send = partial(send_bulk, filter_path=client.filter_path, backoff=self._backoff)

@@ -10,6 +10,8 @@ from ..wire.bulk import FILTER
 DESIGNS = ("cumulative", "one-at-a-time")
 NAIVE = "naive"
 NATIVE = "native"
+REQUESTS = "requests"
+"""The naive client as the reference has it: ``requests.post`` without a session."""
 SLICES = "slices-1000"
 """Our bulk runner as Rally's own is used: one client, 1,000 documents a request."""
 

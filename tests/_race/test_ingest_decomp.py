@@ -13,7 +13,7 @@ from cluster_metrics.corpus.encoded import generate_bodies
 from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.ingest.cell import INDEX, run_cell
 from cluster_metrics.ingest.ingest_decomp import Rows, has_orjson
-from cluster_metrics.ingest.steps import NAIVE, NATIVE, SLICES, STEPS
+from cluster_metrics.ingest.steps import NAIVE, NATIVE, REQUESTS, SLICES, STEPS
 from cluster_metrics.wire.bulk import send_bulk
 
 ROWS = 2500
@@ -39,12 +39,14 @@ def run(loaded, with_client):
 
 
 def test_a_sample_tells_what_the_client_did(run, cells):
-    naive, fast, native = (run(cells[name]) for name in (NAIVE, "clients-2", NATIVE))
+    naive, fast, native, plain = (run(cells[name]) for name in (NAIVE, "clients-2", NATIVE, REQUESTS))
     assert naive["connections"] == 1 + naive["requests"] == 4
     assert fast["connections"] <= 2 and fast["requests"] == 1
     assert native["connections"] == 1 and native["requests"] == 3
     assert naive["bytes_in"] > 190 * ROWS and native["bytes_in"] > 190 * ROWS and fast["bytes_in"] < 100
-    for sample in (naive, fast, native):
+    assert (plain["connections"], plain["bytes_out"]) == (naive["connections"], naive["bytes_out"])
+    assert plain["bytes_in"] > 190 * ROWS
+    for sample in (naive, fast, native, plain):
         assert sample["rows"] == sample["success-count"] == ROWS and sample["error-count"] == 0
         parts = sample["encode_ms"] + sample["send_ms"] + sample["parse_ms"]
         assert parts == pytest.approx(sample["wall_ms"], rel=0.1)
@@ -77,7 +79,7 @@ def test_rows_that_never_arrive_fail_the_cell(run, cells):
         run(replace(cell, send=short))
 
 
-@pytest.mark.parametrize("name", [SLICES, NATIVE])
+@pytest.mark.parametrize("name", [SLICES, NATIVE, REQUESTS])
 def test_rows_that_are_refused_fail_the_cell(run, cells, name):
     def bad(first, count):
         return cells[name].body(first, count).replace(b'"cpu":', b'"gpu":', 7)
@@ -106,5 +108,5 @@ def test_a_race_measures_every_cell_in_every_round(loaded, recorded):
     with open(WORK / "reports" / "ingest-decomp" / "es_profile_ingest_decomp.csv") as f:
         rows = list(csv.DictReader(f))
     steps = {s.name for s in STEPS} - (set() if has_orjson() else {"orjson"})
-    assert sorted(row["cell"] for row in rows) == sorted({NAIVE, SLICES, NATIVE} | steps)
+    assert sorted(row["cell"] for row in rows) == sorted({NAIVE, SLICES, REQUESTS, NATIVE} | steps)
     assert all(row["rows"] == "1000" and row["round"] == "1" for row in rows)

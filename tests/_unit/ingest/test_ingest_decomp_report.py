@@ -8,11 +8,11 @@ from _tools.report.race import Race, Sample
 from _tools.report.write import sheets
 from cluster_metrics.ingest._report import ingest_decomp as explained
 from cluster_metrics.ingest.challenge import CELL
-from cluster_metrics.ingest.steps import NAIVE, NATIVE, SLICES, STEPS
+from cluster_metrics.ingest.steps import NAIVE, NATIVE, REQUESTS, SLICES, STEPS
 
 WALL_S = {NAIVE: 20.0, "keep-alive": 19.0, "orjson": 13.0, "constant-action": 13.0, "filter-path": 11.0}
 WALL_S |= {"bulk-10000": 9.0, "slices": 8.0, "clients-2": 5.0, "clients-4": 5.0, "clients-8": 6.0}
-WALL_S |= {"refresh-off": 6.0, "translog-async": 5.5, SLICES: 10.0, NATIVE: 15.0}
+WALL_S |= {"refresh-off": 6.0, "translog-async": 5.5, SLICES: 10.0, NATIVE: 15.0, REQUESTS: 25.0}
 WALL_S |= dict.fromkeys(("values-unindexed", "epoch-unindexed", "smile", "no-source"), 5.5)
 
 
@@ -77,6 +77,7 @@ def test_performance_names_the_best_and_the_shares():
     assert "**clients-2**" in text or "**clients-4**" in text
     assert "4.00 × [4.00, 4.00] the naive client" in text
     assert "5.0 % [5.0 %, 5.0 %] of the wall time" in text
+    assert "It is 5.00 × [5.00, 5.00] as fast as `requests.post` without a session" in text
     assert re.search(r"It is the fastest of 16; choosing it for that overstates it by [01]\.\d % on average\.", text)
     assert "**" not in texts(race(rounds=19))["How fast it gets"]
     assert "1.50 × [1.50, 1.50] the rows/s of Rally's own" in text
@@ -109,4 +110,10 @@ def test_the_answer_is_the_fastest_client_once_a_verdict_is_carried():
         and "4.00 × [4.00, 4.00] as fast as naive" in lines["recommended"]
     )
     assert lines["saves most"].startswith("orjson ")
+    late = WALL_S | {"no-source": 4.999}
+    recommended = dict(answer_of(race(late)).lines())["recommended"]
+    assert recommended.startswith("clients-2: ")
+    assert recommended.endswith("; no-source, the fastest, is not shown to be faster")
+    alone = dict(answer_of(race(late, design="one-at-a-time")).lines())["recommended"]
+    assert alone.startswith("no-source: ")
     assert dict(answer_of(race(rounds=5)).lines())["recommended"] == "nothing: a verdict takes ingest_rounds:20"

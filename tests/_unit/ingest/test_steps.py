@@ -1,8 +1,14 @@
+import asyncio
+import http.server
 import importlib.util
 import json
+import threading
 from dataclasses import asdict
 
+import elasticsearch
 import pytest
+from esrally import exceptions
+from esrally.client import EsClientFactory
 from fakes import track_of, values
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +17,8 @@ from cluster_metrics.corpus.encoded import metrics_bodies
 from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.ingest.cell import INDEX
 from cluster_metrics.ingest.challenge import CHALLENGES
-from cluster_metrics.ingest.ingest_decomp import IngestDecompParams, Rows, encoder
-from cluster_metrics.ingest.steps import DESIGNS, NAIVE, NATIVE, SLICES, STEPS, clients
+from cluster_metrics.ingest.ingest_decomp import IngestDecompParams, Rows, encoder, send_by_requests
+from cluster_metrics.ingest.steps import DESIGNS, NAIVE, NATIVE, REQUESTS, SLICES, STEPS, clients
 
 PACKAGES = ["json", pytest.param("orjson", marks=pytest.mark.skipif(not importlib.util.find_spec("orjson"), reason=""))]
 
@@ -71,7 +77,7 @@ def test_all_cells_send_the_same_rows(track, design):
     with open(path) as f:
         rows = [json.loads(f.readline()) for _ in range(2400)]
     cells = Rows(1, path, 2400).cells(design)
-    assert [cells[0].name, cells[-2].name, cells[-1].name] == [NAIVE, SLICES, NATIVE]
+    assert [cells[0].name, *(cell.name for cell in cells[-3:])] == [NAIVE, SLICES, REQUESTS, NATIVE]
     smile = metrics_bodies(1, path, "smile-32").body(0, 2400)
     encodings = {name: client.encoding for name, client in clients(design, True).items()}
     for cell in cells:
@@ -109,3 +115,54 @@ def test_a_cell_has_no_more_rows_than_an_epoch():
     (derived,) = (record.derived for record in CHALLENGES if record.name == "ingest-decomp")
     assert derived(values(rows_per_epoch=2500)) == {"cell_rows": 2500}
     assert derived(values(rows_per_epoch=2500, cell_rows=2000)) == {"cell_rows": 2000}
+
+
+@pytest.fixture
+def answered():
+    """Sends a body by requests to a server that answers as it is told, or to none."""
+
+    def answered(status=0, body=b""):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                self.rfile.read(int(self.headers["content-length"]))
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            port = server.server_port
+            if not status:
+                server.shutdown()
+                server.server_close()
+            es = EsClientFactory([{"host": "127.0.0.1", "port": port}], {}).create_async(client_id=0)
+            with es.new_request_context():
+                try:
+                    return asyncio.run(send_by_requests(es, INDEX, b"{}\n{}\n" * 2, 2))
+                finally:
+                    if status:
+                        server.shutdown()
+
+    return answered
+
+
+def test_requests_counts_what_the_target_took(answered):
+    items = [{"index": {"status": 201}}, {"index": {"status": 400, "error": {"type": "a_type"}}}]
+    body = json.dumps({"took": 7, "errors": True, "items": items}).encode()
+    counts = answered(200, body)
+    assert (counts.sent, counts.acknowledged, counts.requests, counts.took_ms) == (2, 1, 1, 7)
+    assert (counts.bytes_out, counts.bytes_in) == (12, len(body))
+    assert "a_type" in counts.problem()
+
+
+def test_what_the_target_refuses_as_a_whole_ends_the_race(answered):
+    with pytest.raises(exceptions.RallyAssertionError, match="was refused: 413 too large"):
+        answered(413, b"too large")
+
+
+def test_a_target_out_of_reach_loses_the_cell(answered):
+    with pytest.raises(elasticsearch.ConnectionError, match="requests: "):
+        answered()
