@@ -44,7 +44,7 @@ class IngestParams(Params):
         bulks = NativeBulks if self._native else SlicedBulks
         epochs = self.operation["epochs"]
         own = bulks(self.track, epochs, self.values, partition_index, total_partitions)
-        return ClientParams(own, epochs, self.values, partition_index)
+        return ClientParams(own, epochs, self.values, partition_index, total_partitions)
 
 
 class SlicedBulks:
@@ -116,12 +116,16 @@ def slices(
 
 
 class ClientParams:
-    """The bulk requests of one client, with the tally that its requests add to."""
+    """The bulk requests of one client, with the tally that its requests add to.
+
+    :ivar turn: the client's place among all of them, from above 0 to 1.
+    """
 
     infinite = False
 
-    def __init__(self, bulks: SlicedBulks | NativeBulks, epochs: list[int], values: Values, client: int):
+    def __init__(self, bulks: SlicedBulks | NativeBulks, epochs: list[int], values: Values, client: int, clients: int):
         self._bulks = bulks
+        self.turn = (client + 1) / clients
         self._common = {
             "client": client,
             "epoch": epochs[0] if len(epochs) == 1 else 0,
@@ -233,10 +237,11 @@ class IngestPace:
     """Scheduler of a paced load: a steady rate, or one with a spike.
 
     :func:`lay_out_epochs` sets ``pace`` of the operation, see :func:`pace_of`. A spike begins when the load has been
-    steady for as long.
+    steady for as long. Clients take turns, so that their requests are due evenly and not all at once.
     """
 
     def __init__(self, task: Any):
+        self.parameter_source: Any = None  # Rally sets that of the client where there is such an attribute
         params = task.operation.params
         self._pace = params["pace"]
         self._documents = params["parameters"]["bulk_size"] * task.clients
@@ -249,7 +254,8 @@ class IngestPace:
 
     def next(self, current: float) -> float:
         spike = self._pace["spike_seconds"] <= current < 2 * self._pace["spike_seconds"]
-        return current + self._documents / self._pace["spike_docs_per_second" if spike else "docs_per_second"]
+        pause = self._documents / self._pace["spike_docs_per_second" if spike else "docs_per_second"]
+        return current + pause if current else self.parameter_source.turn * pause
 
 
 def lay_out_epochs(schedule: list, values: Values, each: bool) -> list:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_metrics.ingest.account import _agree
-from cluster_metrics.ingest.load import IngestPace, lay_out_epochs, slices
+from cluster_metrics.ingest.load import ClientParams, IngestPace, lay_out_epochs, slices
 from cluster_metrics.wire.bulk import BulkCounts
 
 LOAD = {"rows_per_epoch": 2500, "epochs": 2, "bulk_indexing_clients": 3, "bulk_size": 100}
@@ -64,13 +64,17 @@ def test_the_load_of_all_epochs_is_one():
 def test_a_paced_load_has_a_spike_after_as_long_a_steady_rate():
     pace = {"docs_per_second": 100.0, "spike_docs_per_second": 1000.0, "spike_seconds": 60.0}
     operation = SimpleNamespace(params={"pace": pace, "parameters": values(bulk_size=50)})
-    scheduler = IngestPace(SimpleNamespace(operation=operation, clients=2))
-    due, now = [], 0.0
-    while now < 200:
-        now = scheduler.next(now)
-        due.append(now)
-    documents = [2 * 50 * sum(start <= at < start + 60 for at in due) for start in (0, 60, 120)]
+    due = []
+    for client in range(2):
+        scheduler, now = IngestPace(SimpleNamespace(operation=operation, clients=2)), 0.0
+        scheduler.parameter_source = ClientParams(None, [1], values(), client, 2)
+        while now < 200:
+            now = scheduler.next(now)
+            due.append(now)
+    documents = [50 * sum(start <= at < start + 60 for at in due) for start in (0, 60, 120)]
     assert documents == pytest.approx([6000, 60_000, 6000], rel=0.02)
+    steady = sorted(at for at in due if at < 60)
+    assert [b - a for a, b in zip(steady, steady[1:])] == pytest.approx([0.5] * (len(steady) - 1))
 
 
 def test_documents_that_agree_pass():
