@@ -8,7 +8,7 @@ from ..core.challenge import Challenge, Compared, Key, Operation, Sample, Values
 from ..core.index import CHECK_INDEX, CHECK_TARGET, SETUP
 from ..core.limits import corpus_in_memory, said
 from ..core.monitor import LOOK
-from ..core.parameters import FOREIGN, LOAD, RACE_MINUTES, SEED, SHARDS, WARMUP, Choice, Flag, Integer, Many
+from ..core.parameters import FOREIGN, LOAD, RACE_MINUTES, SEED, SHARDS, WARMUP, Choice, Flag, Integer, Many, Text
 from ..corpus.encoded import ENCODINGS
 from ..corpus.metrics import BYTES, NAME, Metrics
 from . import cell, load
@@ -200,6 +200,12 @@ ENCODINGS_OF_LOAD = (
         choices=("filtered", "full"),
     ),
     Flag("compress_requests", "Compress bulk bodies with gzip; not with bulk_runner native."),
+    Text(
+        "ingest_pipeline",
+        "Ingest pipeline of the target that documents go through; default leaves it to the index.",
+        pattern=r"\w[\w.-]{0,99}",
+        form="default, _none, or the name of a pipeline: letters, digits, _ . -",
+    ),
     Integer("ingest_percentage", "How much of each epoch the ingest challenges load.", "%", low=1, high=100),
     Integer(
         "target_docs_per_second",

@@ -27,8 +27,8 @@ class IngestParams(Params):
     """Param source of the load: the rows of some epochs, divided among the clients; ends when all are handed out.
 
     Track parameters: ``bulk_runner`` (``slices`` of the encoded file, or ``native``: Rally's own reader and runner),
-    ``bulk_size``, ``bulk_response``, ``compress_requests`` and ``ingest_percentage`` (of each client's bulk requests,
-    rounded up); :func:`lay_out_epochs` adds ``epochs`` to the operation.
+    ``bulk_size``, ``bulk_response``, ``compress_requests``, ``ingest_pipeline`` and ``ingest_percentage`` (of each
+    client's bulk requests, rounded up); :func:`lay_out_epochs` adds ``epochs`` to the operation.
     """
 
     infinite = False
@@ -92,10 +92,16 @@ class NativeBulks:
         return self._source.percent_completed
 
 
+def _pipeline(values: Values) -> str:
+    """The pipeline to be named; empty for that of the index."""
+    return "" if values["ingest_pipeline"] == "default" else values["ingest_pipeline"]
+
+
 def _native_source(track: Any, epochs: list[int], values: Values) -> BulkIndexParamSource:
     corpus = next(c for c in track.corpora if c.name == NAME).filter()
     corpus.documents = [d for d in corpus.documents if d.meta_data["epoch"] in epochs]
     params = {"bulk-size": values["bulk_size"], "ingest-percentage": values["ingest_percentage"]}
+    params |= {"pipeline": _pipeline(values)} if _pipeline(values) else {}
     return BulkIndexParamSource(SimpleNamespace(corpora=[corpus]), params)
 
 
@@ -131,6 +137,7 @@ class ClientParams:
             "epoch": epochs[0] if len(epochs) == 1 else 0,
             "filter-path": FILTER if values["bulk_response"] == "filtered" else "",
             "compress-requests": values["compress_requests"],
+            "pipeline": _pipeline(values),
             "backoff": Backoff.of(values),
             "tally": BulkCounts(),
             "span": {},
@@ -200,6 +207,7 @@ async def _slice(es: Any, params: dict[str, Any]) -> BulkCounts:
         params["filter-path"],
         params["compress-requests"],
         params["backoff"],
+        params["pipeline"],
     )
 
 

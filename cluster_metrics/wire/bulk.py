@@ -164,6 +164,7 @@ async def send_bulk(
     filter_path: str = FILTER,
     compress: bool = False,
     backoff: Backoff = USUAL,
+    pipeline: str = "",
 ) -> BulkCounts:
     """Sends one bulk body in the current request context and counts what became of its documents.
 
@@ -176,11 +177,13 @@ async def send_bulk(
     :param filter_path: of the response; empty for the whole response.
     :param compress: by gzip (default false).
     :param backoff: how rejected documents are sent again.
+    :param pipeline: that documents go through; empty for that of the index.
     :raises esrally.exceptions.RallyAssertionError: when Elasticsearch refuses the request as a whole, other than by
         status 429; this ends the race.
     """
     wanted = filter_path + STATUSES if filter_path and backoff.one_by_one else filter_path
-    path = f"/{index}/_bulk?filter_path={wanted}" if wanted else f"/{index}/_bulk"
+    named = "&".join(filter(None, (pipeline and f"pipeline={pipeline}", wanted and f"filter_path={wanted}")))
+    path = f"/{index}/_bulk?{named}" if named else f"/{index}/_bulk"
     headers = headers_of(es, content_type) | ({"content-encoding": "gzip"} if compress else {})
     counts, left, lost = BulkCounts(sent=documents), documents, list[tuple[str, str]]()
     while True:

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import requests
 from conftest import ROOT, make
 from loads import assert_all_is_accounted_for
@@ -32,3 +33,45 @@ def test_a_load_is_recorded_request_by_request_and_epoch_by_epoch(loaded, record
     params = "bulk_size:100,bulk_indexing_clients:2"
     assert_all_is_accounted_for(loaded, "ingest", params, 5000, [*"12345"])
     recorded("ingest")
+
+
+@pytest.fixture
+def pipeline(loaded):
+    """The name of an ingest pipeline that does nothing."""
+    url = f"{loaded['target']}/_ingest/pipeline/empty"
+    requests.put(url, json={"processors": []}, timeout=30).raise_for_status()
+    yield "empty"
+    requests.delete(url, timeout=30).raise_for_status()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "params, settings",
+    [
+        (
+            "compress_requests:true,codec:best_compression,translog_flush_threshold:16mb",
+            {"codec": "best_compression", "translog": {"flush_threshold_size": "16mb"}},
+        ),
+        ("bulk_runner:native,bulk_indexing_clients:3,bulk_size:70", {}),
+    ],
+)
+def test_a_load_by_what_a_user_may_set_is_accounted_for(loaded, pipeline, params, settings):
+    ingested = f"{loaded['target']}/_nodes/stats/ingest?filter_path=nodes.*.ingest.pipelines.{pipeline}.count"
+
+    def through():
+        [node] = requests.get(ingested, timeout=30).json()["nodes"].values()
+        return node["ingest"]["pipelines"][pipeline]["count"]
+
+    before = through()
+    params += f",epochs:2,ingest_pipeline:{pipeline}"
+    assert_all_is_accounted_for(loaded, "ingest", params, 2000, ["1", "2"])
+    assert through() - before == 2000
+    found = requests.get(f"{loaded['target']}/{INDEX}/_settings", timeout=30).json()[INDEX]["settings"]["index"]
+    assert {key: found.get(key) for key in settings} == settings
+
+
+@pytest.mark.long
+def test_a_pipeline_that_is_not_there_ends_the_race(loaded):
+    race = make("race", TEST_MODE=1, CHALLENGE="ingest", RACE_ID="no-pipeline", PARAMS="ingest_pipeline:none-such")
+    assert race.returncode != 0
+    assert "1,000 of 1,000 documents rejected" in race.stdout and "none-such" in race.stdout, race.stdout[-3000:]

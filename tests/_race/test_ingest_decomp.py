@@ -97,8 +97,9 @@ def test_an_index_of_somebody_else_is_left_alone(loaded, run, cells):
         requests.delete(f"{loaded['target']}/{INDEX}", timeout=30).raise_for_status()
 
 
-def test_a_race_measures_every_cell_in_every_round(loaded, recorded):
-    params = "warmup_iterations:0,ingest_rounds:1,epochs:1"
+@pytest.mark.parametrize("design", ["cumulative", pytest.param("one-at-a-time", marks=pytest.mark.long)])
+def test_a_race_measures_every_cell_in_every_round(loaded, recorded, design):
+    params = f"warmup_iterations:0,ingest_rounds:1,epochs:1,design:{design}"
     race = make("race", TEST_MODE=1, CHALLENGE="ingest-decomp", RACE_ID="ingest-decomp", PARAMS=params)
     assert race.returncode == 0, race.stdout[-5000:]
     assert "INCOMPLETE" not in race.stdout

@@ -97,6 +97,7 @@ def test_a_bulk_request_without_an_answer_counts_as_not_taken_and_is_noted(failu
     params = {"body": b"", "documents": 7, "content-type": "application/x-ndjson", "filter-path": "took"}
     params |= {
         "compress-requests": False,
+        "pipeline": "mine",
         "backoff": Backoff(),
         "tally": BulkCounts(),
         "span": {},
@@ -108,7 +109,7 @@ def test_a_bulk_request_without_an_answer_counts_as_not_taken_and_is_noted(failu
     noted = es.requests[-1][2]["tally"]
     assert (noted["sent"], noted["acknowledged"]) == (7, 0)
     assert noted["rejected"] == Counter({type(failure).__name__: 7})
-    assert es.sent.count("POST /cluster-metrics/_bulk?filter_path=took") == 1
+    assert es.sent.count("POST /cluster-metrics/_bulk?pipeline=mine&filter_path=took") == 1
 
 
 def cell(name):
