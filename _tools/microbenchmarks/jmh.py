@@ -6,20 +6,24 @@ The classes measured are the server's own: everything in its ``lib`` is on the c
 import hashlib
 import json
 import os
+import random
+import re
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from cluster_metrics.core.machine import machine
 
 from ..elasticsearch.install import ECJ, JRE_HOME, InstallError, compile_java, fetch, install, locked
 from ..race.variables import RaceError, shown
+from ..report.text import count
 from .inputs import Inputs
-from .results import keep
+from .results import keep, of_jmh
 
 JARS = (
     "org.openjdk.jmh:jmh-core:1.37",
@@ -30,6 +34,9 @@ JARS = (
 PROCESSOR = "org.openjdk.jmh.generators.BenchmarkProcessor"
 SOURCES = Path(__file__).with_name("java")
 PACKAGE = "clustermetrics.micro"
+MOST_FORKS = 30
+"""Of a benchmark, where what is measured does not settle before."""
+SEED = 42
 REFUSED = "[ERROR] "
 """What a line of the run begins with that says why nothing, or no more, is measured."""
 NOT_PASSED = ("-rf", "-rff", "-o", "-t", "-bm", "-tu", "-foe", "-h", "-l", "-lp", "-lprof", "-lrf")
@@ -111,7 +118,7 @@ class Harness:
         """Runs benchmarks and returns the file of their results.
 
         :param pattern: regular expression of their names; empty for all.
-        :param arguments: of JMH.
+        :param arguments: of JMH; unless they say how many forks, what is still known badly gets more of them.
         :param heap: of each JVM, as ``-Xmx`` takes it.
         :raises RaceError: when JMH refuses the arguments, no benchmark has that name, or one fails.
         """
@@ -122,12 +129,22 @@ class Harness:
         name = f"{started:%Y%m%dT%H%M%SZ}-{self.version}"
         log, part = (self.work / f"{name}.{kind}" for kind in ("log", "part"))
         flags = FLAGS.format(heap=heap)
-        own = [str(folder), str(part), str(log), flags, pattern or ".*", *arguments]
-        # in this JVM as well, for '-f 0'
-        command = self.java("Run", *own, flags=[f"-Dmicro.input={folder}"])
         print(f"micro-benchmarks of Elasticsearch {self.version} begin; what JMH says is in {log}", flush=True)
+
+        def measured(pattern: str, *arguments: str) -> list[dict[str, Any]]:
+            own = [str(folder), str(part), str(log), flags, pattern, *arguments]
+            # in this JVM as well, for '-f 0'
+            _watched(self.java("Run", *own, flags=[f"-Dmicro.input={folder}"]), log)
+            results: list[dict[str, Any]] = json.loads(part.read_text())
+            return results
+
         try:
-            _watched(command, log)
+            results = measured(pattern or ".*", *arguments)
+            if not any(argument.startswith("-f") for argument in arguments):
+                rest = list(arguments)
+                while "-p" in rest:
+                    del rest[(i := rest.index("-p")) : i + 2]
+                measure_enough(results, inputs.record(), lambda name, *more: measured(name, *rest, *more))
             about = {
                 "started": started.isoformat(timespec="seconds"),
                 "ended": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -137,9 +154,26 @@ class Harness:
                 "bench": pattern,
                 "arguments": list(arguments),
             }
-            return keep(self.work / f"{name}.json", {"about": about, "results": json.loads(part.read_text())})
+            return keep(self.work / f"{name}.json", {"about": about, "results": results})
         finally:
             part.unlink(missing_ok=True)
+
+
+def measure_enough(
+    results: list[dict[str, Any]], sizes: Mapping[str, Any], measured: Callable[..., list[dict[str, Any]]]
+) -> None:
+    """Adds forks to results of JMH, one of each at a time, in turn, until each is known well or has ``MOST_FORKS``.
+
+    :param sizes: of the input, see :func:`.results.units`.
+    :param measured: runs the benchmark whose name matches a pattern with arguments of JMH, and returns its result.
+    """
+    order = random.Random(SEED)
+    while left := [r for r in results if not of_jmh(r, {"input": sizes}).known_well(MOST_FORKS)]:
+        print(f"{count(len(left), 'benchmark')} not yet known well", flush=True)
+        for result in order.sample(left, len(left)):
+            parameters = [part for pair in result.get("params", {}).items() for part in ("-p", "=".join(pair))]
+            [more] = measured(f"^{re.escape(result['benchmark'])}$", "-f", "1", *parameters)
+            result["primaryMetric"]["rawData"] += more["primaryMetric"]["rawData"]
 
 
 def check_arguments(arguments: Sequence[str]) -> None:

@@ -18,8 +18,9 @@ from ..report.stats import Estimate, Samples, mean
 from ..report.table import Column, Table, Words, share
 from ..report.text import number
 
-WIDEST = 0.05
-"""Half-width of an interval, as a share of its value, beyond which a result is flagged and not quoted."""
+WIDEST, NARROW = 0.05, 0.045
+"""Half-width of an interval, as a share of its value: beyond which a result is flagged and not quoted; up to which it
+is known well enough to take no more forks."""
 CLIENT_ROWS = 1000
 """Rows that a client's loop handles at a time."""
 ALLOCATED = "gc.alloc.rate.norm"
@@ -58,6 +59,10 @@ class Result:
     @property
     def quotable(self) -> bool:
         return self.error <= WIDEST
+
+    def known_well(self, most: int) -> bool:
+        """Whether no more forks are to be taken; nor are they beyond ``most``."""
+        return self.error <= NARROW or len(self.each) >= most
 
     def row(self) -> dict[str, Any]:
         return {
@@ -103,22 +108,24 @@ def read(*paths: Path) -> list[Result]:
     for path in paths:
         try:
             content = json.loads(path.read_text())
-            of = _of_client if "pyperf" in content else _of_jmh
-            found += of(content, content["about"])
+            about = content["about"]
+            found += (
+                _of_client(content, about) if "pyperf" in content else [of_jmh(r, about) for r in content["results"]]
+            )
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as e:
             why = shown(f"{type(e).__name__}: {e}")
             raise RaceError(f"[{path}] holds no results of 'make micro' ({why}); remove it, or measure again") from None
     return sorted(found, key=lambda result: result.about["started"])
 
 
-def _of_jmh(content: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[Result]:
-    for result in content["results"]:
-        name = ".".join(result["benchmark"].split(".")[-2:])
-        loop = Loop(name, dict(sorted(result.get("params", {}).items())))
-        per_unit = 1000 / units(loop, about["input"])
-        forks = [np.array(fork, dtype=float) for fork in result["primaryMetric"]["rawData"]]
-        allocated = result["secondaryMetrics"].get(ALLOCATED, {}).get("score", math.nan)
-        yield _result(loop, [per_unit * fork for fork in forks], float(allocated) * per_unit / 1000, _wire(loop), about)
+def of_jmh(result: Mapping[str, Any], about: Mapping[str, Any]) -> Result:
+    """A result of JMH's JSON, with what is known about it: at least the sizes of the ``input``."""
+    name = ".".join(result["benchmark"].split(".")[-2:])
+    loop = Loop(name, dict(sorted(result.get("params", {}).items())))
+    per_unit = 1000 / units(loop, about["input"])
+    forks = [np.array(fork, dtype=float) for fork in result["primaryMetric"]["rawData"]]
+    allocated = result["secondaryMetrics"].get(ALLOCATED, {}).get("score", math.nan)
+    return _result(loop, [per_unit * fork for fork in forks], float(allocated) * per_unit / 1000, _wire(loop), about)
 
 
 def _of_client(content: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[Result]:

@@ -14,8 +14,6 @@ import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
-import org.apache.commons.math3.distribution.TDistribution;
-import org.apache.commons.math3.stat.descriptive.SummaryStatistics;
 import org.openjdk.jmh.profile.GCProfiler;
 import org.openjdk.jmh.results.BenchmarkResult;
 import org.openjdk.jmh.results.RunResult;
@@ -35,13 +33,10 @@ import org.openjdk.jmh.runner.options.VerboseMode;
 
 /**
  * JMH's own command line, but in rounds: each round forks every benchmark once with each of its parameters, in an order
- * of its own, so that what drifts in a machine favours none. JMH by itself takes all forks of one after the other. Where
- * the number of forks is not given, what is still known badly after a few rounds gets more of them.
+ * of its own, so that what drifts in a machine favours none. JMH by itself takes all forks of one after the other.
  */
 final class Run {
-    private static final int FORKS = 6, MOST_FORKS = 30, WARMUP = 3, MEASURED = 3;
-    /** Half of the 95 % interval of the mean over forks, as its share, from which on there are enough. */
-    private static final double NARROW = 0.045;
+    private static final int FORKS = 6, WARMUP = 3, MEASURED = 3;
     private static final TimeValue SECONDS = TimeValue.milliseconds(500);
     private static final int SEED = 42;
     /** What a line begins with that says why nothing, or no more, is run. */
@@ -87,10 +82,9 @@ final class Run {
         }
         Map<Task, List<RunResult>> results = new LinkedHashMap<>();
         tasks.forEach(task -> results.put(task, new ArrayList<>()));
-        boolean fixed = options.getForkCount().hasValue();
-        int rounds = fixed ? Math.max(1, options.getForkCount().get()) : MOST_FORKS;
+        int rounds = Math.max(1, options.getForkCount().orElse(FORKS));
         Random random = new Random(SEED);
-        for (int round = 1; round <= rounds && !tasks.isEmpty(); round++) {
+        for (int round = 1; round <= rounds; round++) {
             Collections.shuffle(tasks, random);
             int number = 0;
             for (Task task : tasks) {
@@ -100,26 +94,11 @@ final class Run {
                 }
                 RunResult result = found.iterator().next();
                 results.get(task).add(result);
-                String of = round > FORKS && !fixed ? "at most " + rounds : String.valueOf(fixed ? rounds : FORKS);
-                String done = "round " + round + " of " + of + ", " + ++number + "/" + tasks.size();
-                System.out.printf("%s: %s: %.4g us%n", done, task.name(), score(result));
-            }
-            if (!fixed && round >= FORKS) {
-                tasks.removeIf(task -> isNarrow(results.get(task)));
+                double score = result.getPrimaryResult().getScore();
+                System.out.printf("round %d/%d, %d/%d: %s: %.4g us%n", round, rounds, ++number, tasks.size(), task.name(), score);
             }
         }
         write(results.values(), Path.of(given[1]));
-    }
-
-    private static double score(RunResult result) {
-        return result.getPrimaryResult().getScore();
-    }
-
-    private static boolean isNarrow(List<RunResult> forks) {
-        SummaryStatistics scores = new SummaryStatistics();
-        forks.forEach(fork -> scores.addValue(score(fork)));
-        double t = new TDistribution(forks.size() - 1).inverseCumulativeProbability(0.975);
-        return t * scores.getStandardDeviation() / Math.sqrt(forks.size()) <= NARROW * scores.getMean();
     }
 
     /** Each benchmark with each combination of its parameters. */

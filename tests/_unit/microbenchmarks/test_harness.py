@@ -1,6 +1,7 @@
 """The micro-benchmarks compile against the server and run, and what they read is what the corpus has."""
 
 import json
+import re
 import subprocess
 
 import numpy as np
@@ -49,8 +50,46 @@ def test_one_benchmark_of_each_class_runs_for_a_moment(harness, capsys):
     about = json.loads(path.read_text())["about"]
     assert about["versions"] == {"elasticsearch": DEFAULT_VERSION, "lucene": "9.12.0", "jmh": "1.37"}
     assert about["machine"]["cores"] and about["input"]["rows_per_epoch"] == 500
-    assert f"round 1 of 1, {len(results)}/{len(results)}: " in capsys.readouterr().out
+    assert f"round 1/1, {len(results)}/{len(results)}: " in capsys.readouterr().out
     assert not [file for file in harness.work.iterdir() if file.suffix == ".part"]
+
+
+def result_of(digits, *scores):
+    """A result of JMH's JSON with a fork of one iteration for each score, in us."""
+    data = {"rawData": [[score] for score in scores]}
+    name = "clustermetrics.micro.HdrBenchmark.coverage"
+    parameters = {"field": "cpu", "digits": digits, "documents": "0"}
+    return {"benchmark": name, "params": parameters, "primaryMetric": data, "secondaryMetrics": {}}
+
+
+def test_what_is_known_badly_gets_more_forks_in_turn_until_it_is_known_or_there_are_enough():
+    steady, wide, wild = (
+        result_of("2", *[100.0] * 6),
+        result_of("3", *[80.0, 120.0] * 3),
+        result_of("4", *[1, 1000] * 3),
+    )
+    asked = []
+
+    def measured(name, *arguments):
+        assert re.search(name, steady["benchmark"]) and arguments[:2] == ("-f", "1")
+        given = dict(pair.split("=") for pair in arguments[3::2])
+        assert given["field"] == "cpu" and set(arguments[2::2]) == {"-p"}
+        asked.append(given["digits"])
+        return [result_of(given["digits"], 100.0 if given["digits"] == "3" else 1 + 998 * (len(asked) % 2))]
+
+    jmh.measure_enough([steady, wide, wild], INPUTS.record(), measured)
+    forks = [len(result["primaryMetric"]["rawData"]) for result in (steady, wide, wild)]
+    assert forks[0] == 6 and 6 < forks[1] < jmh.MOST_FORKS == forks[2]
+    taken = forks[1] - 6
+    assert [set(asked[2 * i : 2 * i + 2]) for i in range(taken)] == [{"3", "4"}] * taken
+    assert set(asked[2 * taken :]) == {"4"}
+
+
+def test_without_a_number_of_forks_there_are_six_or_more(harness, monkeypatch):
+    monkeypatch.setattr(jmh, "MOST_FORKS", 7)
+    arguments = ["-wi", "0", "-i", "1", "-r", "10ms", "-p", "field=cpu"]
+    [result] = read(harness.run(INPUTS, "SumBenchmark", arguments, "128m"))
+    assert len(result.each) == 6 if result.known_well(30) else 7
 
 
 def test_forks_are_rounds_and_each_of_them_is_kept_of_the_benchmarks_that_match(harness, capsys):
