@@ -102,7 +102,7 @@ async def send_by_requests(es: Any, index: str, body: bytes, documents: int) -> 
     import requests
 
     node = es.transport.node_pool.get()
-    options = {
+    options: dict[str, Any] = {
         "headers": {**es._headers, "content-type": "application/x-ndjson"},
         "verify": (node.config.ca_certs or True) if node.config.verify_certs else False,
         "cert": (node.config.client_cert, node.config.client_key) if node.config.client_cert else None,
@@ -113,7 +113,7 @@ async def send_by_requests(es: Any, index: str, body: bytes, documents: int) -> 
     try:
         answer = await asyncio.to_thread(requests.post, f"{node.base_url}/{index}/_bulk", data=body, **options)
     except requests.RequestException as e:
-        raise elasticsearch.ConnectionError(f"requests: {e}") from None
+        raise elasticsearch.ConnectionError(str(e), errors=(e,)) from None
     finally:
         es.on_request_end()
     received = time.perf_counter()

@@ -153,7 +153,7 @@ STEPS = (
         "no-source",
         "no `_source`",
         {"source": False},
-        "no document can be shown, updated or reindexed: its values remain in doc values alone",
+        "no document can be shown, updated or reindexed; the store shrinks only when documents are merged later",
     ),
 )
 
