@@ -50,7 +50,7 @@ def pipeline(loaded):
     [
         (
             "compress_requests:true,codec:best_compression,translog_flush_threshold:16mb",
-            {"codec": "best_compression", "translog": {"flush_threshold_size": "16mb"}},
+            {"codec": "best_compression", "translog": {"durability": "request", "flush_threshold_size": "16mb"}},
         ),
         ("bulk_runner:native,bulk_indexing_clients:3,bulk_size:70", {}),
     ],
