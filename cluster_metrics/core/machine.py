@@ -17,8 +17,8 @@ PRODUCT = Path("/sys/class/dmi/id/product_name")
 CPU_INFO = Path("/proc/cpuinfo")
 CONTAINER = Path("/.dockerenv"), Path("/run/.containerenv")
 TRACK = Path(__file__).resolve().parents[2]
-RACED = ("cluster_metrics", "challenges", "operations", "corpora", "*.py", "*.json")
-"""What Rally loads of the track."""
+RACED = ("cluster_metrics", "challenges", "operations", "corpora", ":(glob)*.py", ":(glob)*.json")
+"""What Rally loads of the track; of files by their ending those at the top."""
 FILES = ("/", "Path", "File", "-Xlog")
 """In flags that name files, which differ from node to node and say nothing of speed."""
 

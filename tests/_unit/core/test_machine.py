@@ -40,12 +40,14 @@ def test_the_revision_is_that_of_the_commit_and_says_when_what_is_raced_was_chan
         return subprocess.run(["git", *own, "-C", tmp_path, *arguments], check=True, capture_output=True, text=True)
 
     (tmp_path / "track.json").write_text("{}")
-    (tmp_path / "README.md").write_text("")
+    results = tmp_path / "docs" / "results.json"
+    results.parent.mkdir()
+    results.write_text("{}")
     git("init", "-q")
     git("add", ".")
     git("commit", "-qm", "one")
     commit = git("rev-parse", "HEAD").stdout[:12]
-    (tmp_path / "README.md").write_text("results")
+    results.write_text("[]")
     assert of.revision(tmp_path) == commit
     (tmp_path / "track.json").write_text("[]")
     assert of.revision(tmp_path) == f"{commit}+"
