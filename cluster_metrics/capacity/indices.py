@@ -97,19 +97,23 @@ def is_even(table: Mapping[str, Sequence[str]]) -> bool:
 
 
 async def settle(
-    es: Any, index: str, copies: int, placed: Callable[[Mapping[str, Sequence[str]]], bool] = is_even
+    es: Any,
+    index: str,
+    copies: int,
+    nodes: Sequence[str],
+    placed: Callable[[Mapping[str, Sequence[str]]], bool] = is_even,
 ) -> dict[str, list[str]]:
     """Waits until all shards of an index are started and none is on the move, and a minute more for their places.
 
     :param copies: shards times copies of each.
+    :param nodes: that hold data, and have to stay.
     :param placed: whether shards are where they should be; default is evenly spread.
     :return: which node holds what; not as they should where Elasticsearch leaves it so.
-    :raises esrally.exceptions.RallyAssertionError: when that is not so after ten minutes, or a node leaves meanwhile.
+    :raises esrally.exceptions.RallyAssertionError: when that is not so after ten minutes, or one of the nodes has left.
     """
     deadline = time.monotonic() + GREEN_SECONDS
     health: dict[str, Any] = {}
     settled = 0.0
-    nodes = await data_nodes(es)
     await check_disks(es)
     while time.monotonic() < deadline:
         await check_nodes(es, nodes)
@@ -160,7 +164,7 @@ class BuildWords(Guard):
     async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         await touch(es)
         grid = params["parameters"]["capacity_shards"]
-        first, source = index_of(1), index_of(max(grid))
+        first, source, nodes = index_of(1), index_of(max(grid)), await data_nodes(es)
         with aside(es):
             await _drop(es, [1, *grid], params["parameters"])
             await create_own_index(es, source, params["body"])
@@ -170,13 +174,13 @@ class BuildWords(Guard):
             await request(es, "POST", f"/{source}/_refresh")
             await request(es, "PUT", f"/{source}/_settings", {"index.blocks.write": True})
             if set(grid) > {max(grid)}:
-                await self._shrink(es, source, first, max(grid))
+                await self._shrink(es, source, first, max(grid), nodes)
             for shards in grid:
                 index = index_of(shards)
                 if index not in (first, source):
                     settings = {"index.number_of_shards": shards, "index.number_of_replicas": 0}
                     await request(es, "POST", f"/{first}/_split/{index}", {"settings": settings})
-                await settle(es, index, shards)
+                await settle(es, index, shards, nodes)
             if 1 not in grid:
                 await delete_own_index(es, first)
             await asyncio.gather(*(self._finish(es, index_of(shards), params) for shards in grid))
@@ -194,15 +198,15 @@ class BuildWords(Guard):
             while lines := list(itertools.islice(f, BULK_DOCUMENTS)):
                 yield with_actions(lines), len(lines)
 
-    async def _shrink(self, es: Any, source: str, first: str, shards: int) -> None:
+    async def _shrink(self, es: Any, source: str, first: str, shards: int, nodes: Sequence[str]) -> None:
         """Makes the index of one shard, for which one node must hold all that it is made from."""
-        node = (await data_nodes(es))[0]
+        node = nodes[0]
         place = "index.routing.allocation.require._name"
         await request(es, "PUT", f"/{source}/_settings", {place: node})
-        await settle(es, source, shards, lambda table: len(table[node]) == shards)
+        await settle(es, source, shards, nodes, lambda table: len(table[node]) == shards)
         settings = {"index.number_of_shards": 1, "index.number_of_replicas": 0, place: None}
         await request(es, "POST", f"/{source}/_shrink/{first}", {"settings": settings})
-        await settle(es, first, 1)
+        await settle(es, first, 1, nodes)
         await request(es, "PUT", f"/{source}/_settings", {place: None})
 
     async def _finish(self, es: Any, index: str, params: dict[str, Any]) -> None:
@@ -245,7 +249,7 @@ class PrepareCell(Guard):
             else:
                 settings = {"index.number_of_replicas": replicas, "index.blocks.write": False}
                 await request(es, "PUT", f"/{index}/_settings", settings)
-        table = await settle(es, index, shards * (1 + replicas))
+        table = await settle(es, index, shards * (1 + replicas), self._nodes)
         return {
             **{key: params[key] for key in ("cell", "shards", "replicas", "rate", "pass")},
             "documents": (await get(es, f"/{index}/_count"))["count"],
