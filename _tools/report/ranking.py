@@ -97,7 +97,7 @@ def ranking(store: elasticsearch.Elasticsearch, name: str, test_mode: bool, now:
     named = known
     if name != "last":
         decides = find(store, name, 1)[0]
-        named = [race for race in known if race.document == decides]
+        named = [race for race in known if (race.id, race.started) == (decides["race-id"], decides["race-timestamp"])]
     first = next((race for race in named if isinstance(whole(race), Race)), None)
     if first is None:
         newest = {str(whole(race)): race.id for race in reversed(named)}

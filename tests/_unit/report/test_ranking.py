@@ -18,6 +18,7 @@ from _tools.report.ranking import ranking
 from _tools.report.stats import Estimate
 from cluster_metrics.capacity.challenge import INDEX, change_of
 from cluster_metrics.core.change import KINDS, PARTS
+from cluster_metrics.core.index import CHECKS
 from cluster_metrics.ingest.steps import STEPS
 from cluster_metrics.query import configurations
 from cluster_metrics.sketch.sketch_floor import INGESTS
@@ -102,6 +103,14 @@ def test_races_in_test_mode_are_ranked_on_request_alone_and_say_that_they_mean_n
     found = of(race("a"), test, test_mode=True)
     assert [r.id for r in found.races] == ["t"]
     assert dict(answer_of(found).lines())["test mode"].endswith("none of its figures means anything")
+
+
+def test_a_race_that_is_named_decides_and_may_say_of_which_commit_it_is():
+    older, newer = documents_of(race("a")), documents_of(race("b", 2, machine=MACHINE | {"cpu": "another"}))
+    for _, documents in (older, newer):
+        next(d for d in documents if d["operation-type"] in CHECKS)["meta"]["revision"] = "abc"
+    found = ranking(Store(older, newer), "a", False, NOW)
+    assert [r.id for r in found.races] == ["a"] and found.races[0].document["track-revision"] == "abc"
 
 
 def test_an_incomplete_race_is_left_out_with_its_first_problem():
