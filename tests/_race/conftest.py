@@ -27,11 +27,15 @@ RALLYS_OWN = re.compile(r"success|error-.*|weight|unit|tag_.*|attribute_.*|sourc
 """Keys that Rally gives to samples of every operation."""
 
 
+ONE_AT_A_TIME = ("tests/_race/", "tests/_unit/microbenchmarks/test_harness.py")
+"""Rally allows one race on a machine, JMH one run."""
+
+
 class OneRaceAtATime(LoadScopeScheduling):
-    """Spreads tests over pytest's processes, but gives all races to one: Rally allows one at a time."""
+    """Spreads tests over pytest's processes, but gives all that exclude each other to one."""
 
     def _split_scope(self, nodeid):
-        return "races" if nodeid.startswith("tests/_race/") else nodeid
+        return next((place for place in ONE_AT_A_TIME if nodeid.startswith(place)), nodeid)
 
 
 def pytest_xdist_make_scheduler(config, log):
