@@ -1,6 +1,7 @@
 """Param source and runner of ingest-decomp: from a naive client to the best one, a change at a time."""
 
 import asyncio
+import functools
 import importlib.util
 import json
 import time
@@ -19,7 +20,7 @@ from ..core.rounds import RoundParams, Runner, round_result, shuffled
 from ..corpus.encoded import metrics_bodies
 from ..corpus.metrics import NAME, Metrics
 from ..corpus.prepared import Prepared
-from ..wire.bulk import USUAL, Backoff, BulkCounts, send_bulk
+from ..wire.bulk import USUAL, Backoff, BulkCounts, failures_in, send_bulk
 from ..wire.requests import once
 from .cell import INDEX, IngestCell, index_settings, run_cells
 from .steps import NATIVE, REQUESTS, Client, clients
@@ -120,10 +121,8 @@ async def send_by_requests(es: Any, index: str, body: bytes, documents: int) -> 
     if answer.status_code >= 300:
         raise exceptions.RallyAssertionError(f"bulk to [{index}] was refused: {answer.status_code} {answer.text[:200]}")
     response = answer.json()
-    failed = [item["index"]["error"] for item in response["items"] if "error" in item["index"]]
     counts = BulkCounts(
         sent=documents,
-        acknowledged=documents - len(failed),
         requests=1,
         took_ms=float(response["took"]),
         send_ms=1000 * (received - started),
@@ -131,9 +130,7 @@ async def send_by_requests(es: Any, index: str, body: bytes, documents: int) -> 
         bytes_out=len(body),
         bytes_in=len(answer.content),
     )
-    if failed:
-        counts.rejected["error"] = len(failed)
-        counts.reasons = [str(failed[0])]
+    counts.lose(failures_in(response, documents))
     return counts
 
 
@@ -151,8 +148,9 @@ class Rows:
 
     def __init__(self, epoch: int, rows_file: str, count: int, backoff: Backoff = USUAL):
         self.count = count
-        self._epoch, self._backoff = epoch, backoff
+        self._backoff = backoff
         self._file = rows_file
+        self._encoded = functools.cache(partial(metrics_bodies, epoch, rows_file))
         with open(rows_file, "rb") as f:
             self._decoded = [json.loads(f.readline()) for _ in range(count)]
         self._asks = [asked(epoch, node) for node in sorted({row["node"] for row in self._decoded})]
@@ -170,7 +168,7 @@ class Rows:
     def _cell(self, name: str, client: Client) -> IngestCell:
         send = partial(send_bulk, filter_path=client.filter_path, backoff=self._backoff)
         if client.sliced or client.encoding != "json":
-            encoded = metrics_bodies(self._epoch, self._file, client.encoding)
+            encoded = self._encoded(client.encoding)
             body, send = encoded.body, partial(send, content_type=encoded.content_type)
         else:
             encode = encoder(client.dumps, client.constant_action)

@@ -112,6 +112,12 @@ class BulkCounts:
             setattr(self, name, getattr(self, name) + value)
         self.reasons = list(dict.fromkeys(self.reasons))[:MOST_REASONS]
 
+    def lose(self, failures: Sequence[tuple[str, str]]) -> None:
+        """Counts all as taken but those that failed, see :func:`failures_in`."""
+        self.acknowledged = self.sent - len(failures)
+        self.rejected = Counter(kind for kind, _ in failures)
+        self.reasons = list(dict.fromkeys(reason for _, reason in failures))[:MOST_REASONS]
+
     @property
     def errors(self) -> int:
         """Documents that were not taken."""
@@ -189,7 +195,7 @@ async def send_bulk(
     while True:
         response = await _send(es, index, path, headers, body, counts)
         started = time.perf_counter()
-        failures = _failures(response, left)
+        failures = failures_in(response, left)
         full = _full(response, failures, left) if counts.retries < backoff.most else []
         counts.parse_ms += 1000 * (time.perf_counter() - started)
         lost += [failure for failure in failures if not (full and _is_full(failure[0]))]
@@ -202,9 +208,7 @@ async def send_bulk(
         counts.retry_wait_ms += 1000 * (time.perf_counter() - paused)
         counts.retries += 1
         counts.repeated_docs += left
-    counts.acknowledged = documents - len(lost)
-    counts.rejected = Counter(kind for kind, _ in lost)
-    counts.reasons = list(dict.fromkeys(reason for _, reason in lost))[:MOST_REASONS]
+    counts.lose(lost)
     return counts
 
 
@@ -245,7 +249,7 @@ def _is_full(kind: str) -> bool:
 def _full(response: Mapping[str, Any], failures: Sequence[tuple[str, str]], documents: int) -> list[int]:
     """The documents, counted from 0, that were rejected with status 429; none where the response does not tell which.
 
-    :param failures: as of :func:`_failures`.
+    :param failures: as of :func:`failures_in`.
     :param documents: of the request.
     """
     if sum(_is_full(kind) for kind, _ in failures) == documents:
@@ -281,7 +285,7 @@ def _meant(reason: str, said: str = "") -> str:
     return reason + next((f" ({text})" for words, text in MISLEADING.items() if words in (said or reason)), "")
 
 
-def _failures(response: dict[str, Any], documents: int) -> list[tuple[str, str]]:
+def failures_in(response: dict[str, Any], documents: int) -> list[tuple[str, str]]:
     """Status with type, and reason, of each document that was not taken."""
     if "items" not in response and "error" in response:  # the request was refused as a whole
         return [_failure(response["error"], response.get("status"))] * documents

@@ -9,7 +9,7 @@ import pytest
 from fakes import FakeEs, Refused
 
 from cluster_metrics.wire import smile
-from cluster_metrics.wire.bulk import STATUSES, Backoff, BulkCounts, _failures, send_bulk
+from cluster_metrics.wire.bulk import STATUSES, Backoff, BulkCounts, failures_in, send_bulk
 
 REJECTED = {"type": "es_rejected_execution_exception", "reason": "queue is full"}
 UNPARSED = {"type": "document_parsing_exception", "reason": "x" * 1000}
@@ -17,17 +17,17 @@ UNPARSED = {"type": "document_parsing_exception", "reason": "x" * 1000}
 
 def test_failures_carry_status_type_and_a_short_reason():
     items = [{"index": {"status": 201}}, {"index": {"status": 400, "error": UNPARSED}}]
-    assert _failures({"errors": True, "items": items}, 2) == [("400 document_parsing_exception", "x" * 600)]
+    assert failures_in({"errors": True, "items": items}, 2) == [("400 document_parsing_exception", "x" * 600)]
 
 
 def test_a_filtered_response_has_no_status_but_a_full_queue_is_known():
     items = [{"index": {"error": REJECTED}}, {"create": {"error": UNPARSED}}]
-    kinds = [kind for kind, _ in _failures({"errors": True, "items": items}, 5)]
+    kinds = [kind for kind, _ in failures_in({"errors": True, "items": items}, 5)]
     assert kinds == ["429 es_rejected_execution_exception", "document_parsing_exception"]
 
 
 def test_a_request_refused_as_a_whole_fails_every_document():
-    assert _failures({"error": REJECTED, "status": 429}, 3) == [("429 " + REJECTED["type"], "queue is full")] * 3
+    assert failures_in({"error": REJECTED, "status": 429}, 3) == [("429 " + REJECTED["type"], "queue is full")] * 3
 
 
 def test_counts_add_up_and_keep_three_different_reasons():
