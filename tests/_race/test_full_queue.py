@@ -24,6 +24,7 @@ def narrow(loaded):
     launcher.stop(NAME)
 
 
+@pytest.mark.long
 def test_every_document_that_a_full_queue_rejects_arrives_once(narrow):
     # of the parts of one request alone, one by shard, two threads and a queue of one take no more than three
     params = f"number_of_shards:4,bulk_size:{BULK_SIZE},bulk_indexing_clients:2,epochs:1"

@@ -151,6 +151,7 @@ def test_a_look_at_the_nodes_names_the_privilege_that_lacks(target):
         target.run(target.options("monitor"), lambda es: CheckTarget()(es, {"parameters": {}}))
 
 
+@pytest.mark.long
 def test_an_index_is_known_to_the_race_that_loads_it_and_to_one_with_the_same_parameters(target):
     target.index(OWN)
     options = target.options("none")

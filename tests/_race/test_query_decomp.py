@@ -325,7 +325,7 @@ def test_corpus_folder_that_cannot_be_written(loaded):
     assert f"[ERROR] cannot write the corpus to [{data}]" in result.stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_an_interrupted_race_leaves_nothing_running(loaded, number):
     make("down")
     env = os.environ | {"WORK": str(WORK), "TEST_MODE": "1"}
@@ -338,7 +338,7 @@ def test_an_interrupted_race_leaves_nothing_running(loaded, number):
         assert len(leftovers()) > 4, "nothing was running yet"
         time.sleep(3)
         race.send_signal(number)
-        race.wait(90)
+        assert race.wait(90) == 128 + number
         deadline = time.monotonic() + 30
         while leftovers() and time.monotonic() < deadline:
             time.sleep(0.5)
