@@ -70,6 +70,7 @@ def prepare() -> Launcher:
         clusters.check_store(rally.INI)
     given = variable("RALLY_ARGS")
     minutes.fitted(variable("CHALLENGE", DEFAULT_CHALLENGE), variable("PARAMS"))
+    clusters.takes_sampler()
     rally.check_arguments(command("localhost:9200", "", "", "x"), given)
     challenge, params = variable("CHALLENGE", DEFAULT_CHALLENGE), variable("PARAMS")
     rally.check_track(challenge, params)

@@ -15,6 +15,7 @@ from esrally.utils import opts
 
 from cluster_metrics.core.challenge import Needs, challenges
 from cluster_metrics.core.index import OLDEST_ELASTICSEARCH
+from cluster_metrics.core.sampler import SAMPLER
 from cluster_metrics.wire.requests import refusal
 
 from ..elasticsearch.install import DEFAULT_VERSION, InstallError, esql_versions
@@ -48,6 +49,20 @@ def needs() -> Needs:
     """What the challenge needs of its target; nothing special without one."""
     record = challenges().get(variable("CHALLENGE"))
     return record.needs if record else Needs()
+
+
+def takes_sampler() -> bool:
+    """Whether the race is to have a sampler of the target's CPU time: as the challenge needs it, or PROFILE asks.
+
+    :raises RaceError: when PROFILE asks it of a challenge that takes none.
+    """
+    if not switched_on("PROFILE"):
+        return needs().sampler
+    records, name = challenges(), variable("CHALLENGE", VARIABLES["CHALLENGE"].default)
+    if name in records and SAMPLER not in records[name].parameters:
+        others = " and ".join(n for n, record in records.items() if SAMPLER in record.parameters)
+        raise RaceError(f"PROFILE is [1], but {name} has no samples of CPU time; {others} have")
+    return True
 
 
 def es_version() -> str:
@@ -230,7 +245,7 @@ def track_params(launcher: Launcher) -> Iterator[str]:
 
 @contextlib.contextmanager
 def sampled(launcher: Launcher, hosts: str, client_options: str, params: str, race_id: str) -> Iterator[str]:
-    """The track parameters, for the challenge that needs one with a sampler of the target's nodes, which ends with the
+    """The track parameters, with a sampler of the target's nodes where the race is to have one, which ends with the
     context; its recordings are then read. What keeps it from sampling is printed, and the race goes on without.
 
     :param hosts: of the target.
@@ -239,14 +254,14 @@ def sampled(launcher: Launcher, hosts: str, client_options: str, params: str, ra
     :param race_id: names the folder of the recordings.
     """
     given = params_of(params)
-    if not needs().sampler or "sampler" in given:
+    if not takes_sampler() or SAMPLER.name in given:
         yield params
         return
     folder = rally.PROFILES / race_id
     found, problem = _sampler(launcher, hosts, client_options, folder)
     try:
         with server.served(server.Control(found, problem)) as address:
-            yield json.dumps(given | {"sampler": address})
+            yield json.dumps(given | {SAMPLER.name: address})
     finally:
         if found and (problem := recording.convert(folder, launcher.downloads)):
             print(problem, flush=True)

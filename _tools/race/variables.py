@@ -134,6 +134,12 @@ VARIABLES = {
             *SWITCH,
         ),
         Variable(
+            "PROFILE",
+            "0",
+            "1: of `race` with ingest-decomp: samples where the target spends its CPU time, as cpu-profile always does",
+            *SWITCH,
+        ),
+        Variable(
             "ES_VERSION",
             "8.17.2, or what the challenge needs",
             "version of the embedded target; 8.14.3, 8.16.0, 8.17.2, 8.19.4, 9.0.8 and 9.2.4 are pinned by "

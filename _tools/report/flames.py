@@ -31,6 +31,7 @@ WHOLE = "all"
 
 def page(
     title: str,
+    per: str,
     found: Frames,
     times: Mapping[str, Counts],
     pairs: Mapping[tuple[str, str], Differences],
@@ -39,6 +40,7 @@ def page(
 ) -> str:
     """The page.
 
+    :param per: what CPU time is told by, such as ``coverage``.
     :param found: paths, each of whose beginnings is among them.
     :param times: by configuration: CPU time by round and path, in ms.
     :param pairs: by base and other, in order of ``times``.
@@ -52,6 +54,7 @@ def page(
     whole = {name: by_round[:, roots].sum(axis=1, keepdims=True) for name, by_round in times.items()}
     ordered = {name: np.hstack([whole[name], by_round[:, order]]) for name, by_round in times.items()}
     data = {
+        "per": per,
         "rounds": len(next(iter(times.values()))),
         "start": start,
         "frames": frames,
@@ -89,7 +92,7 @@ def pairs_of(names: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def collapsed(profile: Profile, by_stack: Counts) -> str:
-    """The stacks as FlameGraph, async-profiler and others read them: a line each, with µs per coverage.
+    """The stacks as FlameGraph, async-profiler and others read them: a line each, with µs.
 
     :param by_stack: CPU time by stack, in ms.
     """
@@ -98,7 +101,7 @@ def collapsed(profile: Profile, by_stack: Counts) -> str:
 
 
 def speedscope(title: str, profile: Profile, by_stack: Mapping[str, Counts]) -> str:
-    """The stacks of all configurations as https://www.speedscope.app reads them, in ms per coverage."""
+    """The stacks of all configurations as https://www.speedscope.app reads them, in ms."""
     numbers: dict[str, int] = {}
     stacks = [[numbers.setdefault(frame, len(numbers)) for frame in stack] for stack in profile.stacks]
     profiles = []

@@ -246,8 +246,8 @@ def write_noise(ini: Path, names: list[str], noise_file: Path, challenge: str = 
 
 
 def sheets(race: Race) -> list[Table]:
-    """The CSV files of a race: those that its record names, a row per sample and a column per key, and those that its
-    report makes besides."""
+    """The CSV files of a race: those that its record names and whose samples it has, a row per sample and a column per
+    key, and those that its report makes besides."""
     files: dict[str, list[str]] = {}
     for kind, sample in race.record.samples.items():
         if sample.csv:
@@ -261,7 +261,8 @@ def sheets(race: Race) -> list[Table]:
             for s in race.samples
             if s.kind in kinds
         ]
-        found.append(Table(file, [Column(key, key) for key in (*about, *keys)], rows))
+        if rows:
+            found.append(Table(file, [Column(key, key) for key in (*about, *keys)], rows))
     return found + getattr(report_of(race), "sheets", lambda race: [])(race)
 
 

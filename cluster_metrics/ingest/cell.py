@@ -18,7 +18,7 @@ from ..wire.stats import garbage_collections, index_times, target_cpu_ms
 INDEX = f"{NAME}-cell"
 """The index that every cell creates and deletes."""
 SAMPLE = "ingest-cell"
-"""``operation-type`` of the sample that a cell leaves."""
+"""``operation-type`` of the sample that a cell leaves, where nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class IngestCell:
     :param mapped: makes the mappings of its index of those of all cells (by default these).
     :param asks: queries, each of whose documents are counted after the refresh; every row is found by one of them.
     :param meta: further keys of its sample.
+    :param kind: ``operation-type`` of its sample.
     """
 
     name: str
@@ -50,6 +51,7 @@ class IngestCell:
     mapped: Callable[[dict[str, Any]], dict[str, Any]] = dict
     asks: Sequence[dict[str, Any]] = ()
     meta: dict[str, Any] = field(default_factory=dict)
+    kind: str = SAMPLE
 
 
 def index_settings(values: Values) -> dict[str, Any]:
@@ -81,7 +83,7 @@ async def run_cell(
         body = {"settings": settings | cell.settings, "mappings": cell.mapped(mappings)}
         await create_own_index(es, INDEX, body, foreign)
     try:
-        cpu_ms, before = await target_cpu_ms(es), await _counters(es)
+        before, cpu_ms, started_s = await _counters(es), await target_cpu_ms(es), time.time()
         await _reconnect(es, cell.keep_alive)
         sample, counts = await _ingest(es, cell, rows)
         sample |= {name: value - before[name] for name, value in (await _counters(es)).items()}
@@ -90,6 +92,7 @@ async def run_cell(
             await request(es, "POST", f"/{INDEX}/_refresh")
         sample["refresh_wall_ms"] = 1000 * (time.perf_counter() - refreshed)
         sample["target_cpu_ms"] = await target_cpu_ms(es) - cpu_ms
+        sample |= {"started_s": started_s, "window_ms": 1000 * (time.time() - started_s)}
         found = (await get(es, f"/{INDEX}/_count"))["count"]
         if not rows == counts.sent == counts.acknowledged == found:
             raise exceptions.RallyAssertionError(
@@ -119,7 +122,7 @@ async def run_cells(
     timings: list[dict[str, Any]] = []
     for cell, rows, mappings in cells:
         about = {"round": number, "cell": cell.name}
-        with losing_one(cell.name, SAMPLE, timings, **cell.meta, **about):
+        with losing_one(cell.name, cell.kind, timings, **cell.meta, **about):
             timings.append(await run_cell(es, cell, rows, settings, mappings, foreign) | about)
     return timings
 
@@ -165,7 +168,7 @@ async def _ingest(es: Any, cell: IngestCell, rows: int) -> tuple[dict[str, Any],
         "client_cpu_ms": 1000 * cpu_s,
         "success-count": counts.acknowledged,
         **outcome([], ""),
-        "dependent_timing": timed(cell.name, SAMPLE, absolute_time, context.request_start, context.request_end),
+        "dependent_timing": timed(cell.name, cell.kind, absolute_time, context.request_start, context.request_end),
     }
     return sample, counts
 

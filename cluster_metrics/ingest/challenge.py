@@ -9,13 +9,14 @@ from ..core.index import CHECK_INDEX, CHECK_TARGET, SETUP
 from ..core.limits import corpus_in_memory, said
 from ..core.monitor import LOOK
 from ..core.parameters import FOREIGN, LOAD, RACE_MINUTES, SEED, SHARDS, WARMUP, Choice, Flag, Integer, Many, Text
+from ..core.sampler import OF_ROUND, SAMPLER
 from ..corpus.encoded import ENCODINGS
 from ..corpus.metrics import BYTES, NAME, Metrics
 from . import cell, load
 from .account import ACCOUNT, IngestBegin, IngestEpoch
-from .ingest_decomp import IngestDecompParams, IngestDecompRunner
+from .ingest_decomp import SAMPLED, IngestDecompParams, IngestDecompRunner
 from .ingest_formats import BASE, CORPORA, ENCODING, IngestFormatsParams, IngestFormatsRunner
-from .steps import DESIGNS, NAIVE
+from .steps import DESIGNS, NAIVE, STEPS
 from .weblogs import WebLogs
 
 CORPUS = (*Metrics.parameters.values(), BYTES)
@@ -155,6 +156,8 @@ CELL = (
     Key("connections", "connections", "connections that the nodes accepted, one of them to ask for their number"),
     Key("client_cpu_ms", "ms", "CPU time of the load driver for a cell"),
     Key("target_cpu_ms", "ms", "CPU time of the target for a cell, the refresh at its end included"),
+    Key("started_s", "s", "when the window of that CPU time began, since 1970", optional=True),
+    Key("window_ms", "ms", "how long it was: with the pause until the node has read its clock again", optional=True),
     *INDEXED,
     Key("refresh_wall_ms", "ms", "wall time of the refresh at its end"),
     Key("store_bytes", "bytes", "primary shards after it, their segments not merged", optional=True),
@@ -339,8 +342,9 @@ INGEST_DECOMP = Challenge(
             IngestDecompRunner,
             IngestDecompParams,
             samples=(
-                Sample("ingest-decomp", "round", (Key("round", "", "round; those up to 0 warm up"),)),
+                Sample("ingest-decomp", "round", (Key("round", "", "round; those up to 0 warm up"), *OF_ROUND)),
                 Sample(cell.SAMPLE, "cell and round", CELL, csv="es_profile_ingest_decomp.csv"),
+                Sample(SAMPLED, "cell and round while the sampler recorded", CELL, csv="es_profile_ingest_cpu.csv"),
             ),
             rounds="ingest_rounds",
         ),
@@ -361,6 +365,14 @@ INGEST_DECOMP = Challenge(
             "documents",
             low=1,
             high=10_000_000,
+        ),
+        SAMPLER,
+        Many(
+            "sampled_cells",
+            "Cells of ingest-decomp that run once more in each round while the sampler records.",
+            "",
+            True,
+            choices=(NAIVE, *(step.name for step in STEPS)),
         ),
         WARMUP,
         RACE_MINUTES,

@@ -1,6 +1,7 @@
 """Param source and runner of ingest-decomp: from a naive client to the best one, a change at a time."""
 
 import asyncio
+import contextlib
 import functools
 import importlib.util
 import json
@@ -17,6 +18,7 @@ from esrally.utils import io
 
 from ..core.index import index_body
 from ..core.rounds import RoundParams, Runner, round_result, shuffled
+from ..core.sampler import NONE, Sampler
 from ..corpus.encoded import metrics_bodies
 from ..corpus.metrics import NAME, Metrics
 from ..corpus.prepared import Prepared
@@ -25,6 +27,8 @@ from ..wire.requests import once
 from .cell import INDEX, IngestCell, index_settings, run_cells
 from .steps import NATIVE, REQUESTS, Client, clients
 
+SAMPLED = "sampled-ingest-cell"
+"""``operation-type`` of the sample of a cell that ran while the sampler recorded."""
 TIMEOUT_S = 60
 """Of a request that Rally's client does not send; its own default."""
 
@@ -206,37 +210,50 @@ class Rows:
 
 class IngestDecompParams(RoundParams):
     """Param source of the rounds: every cell of the design once in seeded order, all with the same rows, the first of
-    epoch 1.
+    epoch 1; where there is a sampler, some of them once more while it records.
 
     Track parameters: ``design``, ``cell_rows``, ``number_of_shards``, ``number_of_replicas``, ``seed``,
-    ``bulk_retries``, ``bulk_retry_pause_ms``, ``delete_foreign_index``.
+    ``bulk_retries``, ``bulk_retry_pause_ms``, ``delete_foreign_index``, ``sampler``, ``sampled_cells``.
     """
 
     def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
         super().__init__(track, params, **kwargs)
         self._prepared = Prepared(track, Metrics)
-        self._cells: dict[str, IngestCell] = {}
+        self._cells: dict[tuple[str, str], IngestCell] = {}
 
     def round(self, number: int) -> dict[str, Any]:
         count = self.values["cell_rows"]
         if not self._cells:  # no sooner, for Rally makes param sources before the corpus is there
             rows = Rows(1, self._prepared.file(), count, Backoff.of(self.values))
-            self._cells = {cell.name: cell for cell in rows.cells(self.values["design"])}
+            cells = rows.cells(self.values["design"])
+            if self.values["sampler"] != NONE:
+                wanted = self.values["sampled_cells"]
+                cells += [replace(cell, kind=SAMPLED) for cell in cells if cell.name in wanted]
+            self._cells = {(cell.name, cell.kind): cell for cell in cells}
         mappings = index_body(self.track, NAME)["mappings"]
         order = shuffled(list(self._cells), self.values["seed"], "ingest", number)
         return {
-            "cells": [(self._cells[name], count, mappings) for name in order],
+            "cells": [(self._cells[key], count, mappings) for key in order],
             "settings": index_settings(self.values),
             "foreign": self.values["delete_foreign_index"],
+            "sampler": self.values["sampler"],
         }
 
 
 class IngestDecompRunner(Runner):
     """Runs one round: every cell once, each into a fresh index and a ``service_time`` document of its own.
 
+    The sampler is started before a cell that it records and stopped after it. Where it cannot be, the round goes on
+    without the cell, and its sample says why.
+
     :raises esrally.exceptions.RallyAssertionError: when rows were lost or refused; this ends the race.
     """
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
-        timings = await run_cells(es, params["round"], params["cells"], params["settings"], params["foreign"])
-        return round_result(timings, round=params["round"])
+        timings: list[dict[str, Any]] = []
+        sampler = Sampler(params["sampler"])
+        for one in params["cells"]:
+            async with sampler.recording() if one[0].kind == SAMPLED else contextlib.nullcontext(True) as ready:
+                if ready:
+                    timings += await run_cells(es, params["round"], [one], params["settings"], params["foreign"])
+        return round_result(timings, round=params["round"], **sampler.of_round)

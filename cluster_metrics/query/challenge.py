@@ -5,7 +5,8 @@ from typing import Any
 from ..core.challenge import Challenge, Compared, Key, Needs, Operation, Sample, Values
 from ..core.index import BULK, CHECK_INDEX, SETUP
 from ..core.limits import corpus_in_memory, segments, shards_of_searches, warm
-from ..core.parameters import LOAD, PASSES, RACE_MINUTES, ROUNDS, WARMUP, Integer, Many, Text
+from ..core.parameters import LOAD, PASSES, RACE_MINUTES, ROUNDS, WARMUP, Integer, Many
+from ..core.sampler import OF_ROUND, SAMPLER
 from ..corpus.metrics import BYTES, NAME, Metrics
 from ..wire import coverage
 from ..wire.questions import TRANSPORTS
@@ -381,8 +382,7 @@ CPU_PROFILE = Challenge(
                         ROUND,
                         SEGMENTS,
                         *QUERY_CACHE,
-                        Key("recordings", "", "files of its recording, by make's process, a list", optional=True),
-                        Key("not_sampled", "", "why the sampler recorded less than a block", optional=True),
+                        *OF_ROUND,
                     ),
                 ),
                 Sample(
@@ -413,14 +413,7 @@ CPU_PROFILE = Challenge(
             True,
             choices=tuple(PROFILED),
         ),
-        Text(
-            "sampler",
-            "The sampler of cpu-profile; `make race` starts one in its own process.",
-            "",
-            True,
-            pattern=r"none|127\.0\.0\.1:\d{1,5}",
-            form="none, or host:port on 127.0.0.1",
-        ),
+        SAMPLER,
         WARMUP,
         RACE_MINUTES,
         ROUNDS,

@@ -1,15 +1,11 @@
 """Runner and param source of cpu-profile: the plan's coverages with a sampler in the target's nodes, and without."""
 
-import asyncio
 import contextlib
-import http.client
-import json
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
-from ..core.machine import cpu_ms
 from ..core.rounds import RoundParams, Runner, losing_one, round_result, shuffled
+from ..core.sampler import Sampler
 from ..corpus.metrics import NAME
 from ..wire.coverage import Coverage, Coverages, ask
 from ..wire.questions import PRODUCTION
@@ -22,9 +18,6 @@ from .query_profile import ON, run_profiled
 
 SAMPLED, PLAIN = "sampled-coverage", "plain-coverage"
 """Kinds of coverages: with the sampler and without."""
-NONE = "none"
-SECONDS = 120
-"""For which the sampler may take to start or stop."""
 
 
 class CpuProfileParams(RoundParams):
@@ -51,48 +44,6 @@ class CpuProfileParams(RoundParams):
         }
 
 
-@dataclass
-class Sampler:
-    """The sampler of make's process, as a runner sees it.
-
-    :param address: ``host:port``, or ``none``.
-    :param pids: processes of the target's nodes; none where they run elsewhere.
-    :param recordings: files of the recording that was started last.
-    :param problem: why there is no profile.
-    """
-
-    address: str
-    pids: list[int] = field(default_factory=list)
-    recordings: list[str] = field(default_factory=list)
-    problem: str = ""
-
-    async def tell(self, what: str) -> None:
-        """Asks it to ``start`` or ``stop``, or for its ``state``; afterwards a ``problem`` says what went wrong."""
-        if self.address == NONE:
-            self.problem = "no sampler; start the race by 'make race' on the machine of the target"
-            return
-        try:
-            found = await asyncio.to_thread(self._ask, what)
-        except (OSError, ValueError, http.client.HTTPException) as e:
-            self.problem = f"the sampler at {self.address} does not answer: {type(e).__name__}"
-            return
-        self.pids, self.problem = found["pids"], found["problem"]
-        self.recordings = found.get("recordings", self.recordings)
-
-    def _ask(self, what: str) -> dict[str, Any]:
-        host, _, port = self.address.rpartition(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=SECONDS)
-        with contextlib.closing(connection):
-            connection.request("POST", f"/{what}")
-            return json.loads(connection.getresponse().read())
-
-    def cpu_ms(self) -> float | None:
-        """CPU time of the target's nodes so far, in ms; None where it cannot be read."""
-        with contextlib.suppress(OSError):
-            return cpu_ms(self.pids) if self.pids else None
-        return None
-
-
 class CpuProfileRunner(Runner):
     """Runs one round: a block of coverages while the sampler records, the same block without, in the order that the
     plan says; and the production query with Elasticsearch's own profiler.
@@ -108,21 +59,14 @@ class CpuProfileRunner(Runner):
         timings: list[dict[str, Any]] = []
         sampler = Sampler(params["sampler"])
         await sampler.tell("state")
-        recorded: dict[str, Any] = {}
         for kind in params["blocks"]:
-            if kind == PLAIN:
-                await self._block(es, PLAIN, params["coverages"], sampler, timings, common)
-            elif not sampler.problem:
-                await sampler.tell("start")
-                if not sampler.problem:
-                    recorded = {"recordings": sampler.recordings}
-                    await self._block(es, SAMPLED, params["coverages"], sampler, timings, common)
-                    await sampler.tell("stop")
+            async with sampler.recording() if kind == SAMPLED else contextlib.nullcontext(True) as ready:
+                if ready:
+                    await self._block(es, kind, params["coverages"], sampler, timings, common)
         with losing_one(ON, "profiled-coverage", timings, **common):
             timings.append((await run_profiled(es, ON, params["by-api"], common))[0])
-        missing = {"not_sampled": sampler.problem} if sampler.problem else {}
         cache = await query_cache(es, indices, before)
-        return round_result(timings, **common, **cache, **recorded, **missing)
+        return round_result(timings, **common, **cache, **sampler.of_round)
 
     async def _block(
         self,

@@ -100,9 +100,13 @@ def test_an_index_of_somebody_else_is_left_alone(loaded, run, cells):
 @pytest.mark.parametrize("design", ["cumulative", pytest.param("one-at-a-time", marks=pytest.mark.long)])
 def test_a_race_measures_every_cell_in_every_round(loaded, recorded, design):
     params = f"warmup_iterations:0,ingest_rounds:1,epochs:1,design:{design}"
-    race = make("race", TEST_MODE=1, CHALLENGE="ingest-decomp", RACE_ID="ingest-decomp", PARAMS=params)
+    race = make("race", TEST_MODE=1, CHALLENGE="ingest-decomp", RACE_ID="ingest-decomp", PARAMS=params, PROFILE=1)
     assert race.returncode == 0, race.stdout[-5000:]
-    assert "INCOMPLETE" not in race.stdout
+    assert "INCOMPLETE" not in race.stdout and "no CPU profile" not in race.stdout
+    assert "## Where the target's CPU time goes" in race.stdout
+    assert (WORK / "reports" / "ingest-decomp" / "flames.html").exists()
+    with open(WORK / "reports" / "ingest-decomp" / "es_profile_ingest_cpu.csv") as f:
+        assert sorted(row["cell"] for row in csv.DictReader(f)) == [NAIVE, "no-source", "translog-async"]
     recorded("ingest-decomp")
     assert "Too few rounds to judge: keep-alive" in race.stdout
     assert ("orjson was left out" in race.stdout) is not has_orjson()

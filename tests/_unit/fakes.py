@@ -5,11 +5,13 @@ import copy
 import io
 import itertools
 import json
+import os
 from dataclasses import asdict, dataclass
 from types import SimpleNamespace
 
 import elasticsearch
 
+from _tools.profile.sampler import SamplerError
 from _tools.race.rally import resolved
 from cluster_metrics.core.experiment import check
 from cluster_metrics.corpus.encoded import generate_bodies
@@ -164,3 +166,24 @@ class FakeEs:
             kind = elasticsearch.exceptions.HTTP_EXCEPTIONS.get(found.status, elasticsearch.ApiError)
             raise kind(found.kind, SimpleNamespace(status=found.status), answer)
         return SimpleNamespace(body=answer)
+
+
+class Sampling:
+    """Stands for a sampler whose node is this process.
+
+    :param fails_at: number of the start that fails, and all that follow.
+    """
+
+    pids = (os.getpid(),)
+
+    def __init__(self, fails_at=100):
+        self.told, self._fails_at = [], fails_at
+
+    def start(self):
+        if self.told.count("start") + 1 >= self._fails_at:
+            raise SamplerError("node target-1, process 7, has ended or was started anew")
+        self.told.append("start")
+        return [f"/kept/{self.told.count('start')}.jfr"]
+
+    def stop(self):
+        self.told.append("stop")

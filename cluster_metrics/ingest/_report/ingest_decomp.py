@@ -4,24 +4,27 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from _tools.report import answer as answers
-from _tools.report import plots, stability, timelines
-from _tools.report.answer import Finding, times_as_fast
+from _tools.report import cpu, plots, sampling_cost, stability, timelines
+from _tools.report.answer import Finding, RaceWarning, times_as_fast
 from _tools.report.cells import Cells
 from _tools.report.cells import Figure as CellFigure
 from _tools.report.gains import Gain, over_base
 from _tools.report.race import Race
 from _tools.report.references import PROFILING, beside
+from _tools.report.sampled import sampled
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate, optimism
 from _tools.report.table import Column, Table, Words, share, times
 from _tools.report.text import interval, number, percent
 from _tools.report.verdicts import Judged, Verdict, gate_of, judge
 from cluster_metrics.core.change import KINDS, Change
+from cluster_metrics.core.sampler import NONE, SAMPLER
 from cluster_metrics.ingest._report import costs as bare
 from cluster_metrics.ingest.cell import SAMPLE
 from cluster_metrics.ingest.steps import NAIVE, NATIVE, REQUESTS, SLICES, STEPS, Step
 
 from .bottleneck import bottleneck, finding, of_cells, section_of_cells
+from .profiled import HOW
 
 REFERENCE_WALL_S = 76.9
 """Section 3 of PROFILING: average of 5 epochs of a million rows."""
@@ -90,9 +93,19 @@ def enough(race: Race, cells: Clients, top: str) -> str:
     return next((name for name, of in zip(before, said) if of.verdict is not Verdict.REGRESSED), top)
 
 
-warnings = stability.warnings
 costs = bare.costs
 """What ``make explain`` holds against bare loops."""
+
+
+def warnings(race: Race) -> Iterator[RaceWarning]:
+    """What is missing of the profile comes first, where one was asked for."""
+    if _is_profiled(race):
+        yield from cpu.warnings(race, HOW)
+    yield from stability.warnings(race)
+
+
+def _is_profiled(race: Race) -> bool:
+    return race.parameters.get(SAMPLER.name, NONE) != NONE
 
 
 def answer(race: Race) -> Iterator[Finding]:
@@ -119,6 +132,8 @@ def answer(race: Race) -> Iterator[Finding]:
     part = cells.one(lambda meta: meta["client_cpu_ms"] / meta["wall_ms"], top)
     text = f"{percent(part.value)} {interval(part, percent)} of the wall time of {top}, the fastest"
     yield Finding("client's CPU", text, {"share": part})
+    if _is_profiled(race):
+        yield from cpu.findings(race, HOW)
     yield Finding("documents", f"{sum(s.meta['rows'] for s in race.of(SAMPLE)):,} sent, each checked as acknowledged")
 
 
@@ -160,8 +175,27 @@ def sections(race: Race) -> list[Section]:
         section_of_cells(of_cells(race, KNOBS)),
         Section("Where the seconds go", _times(cells, names)),
         Section("What it costs", _costs(cells, names)),
+        *(_profile(race) if _is_profiled(race) else []),
         *stability.sections(race, _rounds_figure(race, cells)),
     ]
+
+
+def _profile(race: Race) -> list[Section]:
+    parts, found = cpu.problems(race, HOW), sampled(race, HOW)
+    if found:
+        parts += [*cpu.sections(race, found), cpu.sums(found)]
+    return parts + sampling_cost.sections(race, HOW)
+
+
+def sheets(race: Race) -> list[Table]:
+    """Components and methods of what was sampled, a row each."""
+    return cpu.sheets(race, HOW) if _is_profiled(race) else []
+
+
+def files(race: Race) -> Iterator[tuple[str, str]]:
+    """The page of flame graphs and the stacks for other viewers, where a profile was asked for."""
+    if _is_profiled(race):
+        yield from cpu.files(race, HOW)
 
 
 def _rounds_figure(race: Race, cells: Clients) -> Figure:

@@ -7,12 +7,12 @@ import numpy as np
 
 from _tools.report.cells import cells_of
 from _tools.report.race import Race
+from _tools.report.sampled import Sampled
 from _tools.report.section import Section
 from _tools.report.stacks import Stack, frames
 from _tools.report.stats import Samples, mean
 from _tools.report.table import Table, Words, share
 from cluster_metrics.query._report.query_profile import collect_ms, filter_ms
-from cluster_metrics.query._report.sampled import Sampled
 from cluster_metrics.query.cpu_profile import PLAIN
 from cluster_metrics.query.query_profile import COVERAGE, ON
 from cluster_metrics.wire.questions import PRODUCTION
@@ -99,8 +99,8 @@ def _largest(rows: list[dict]) -> str:
 
 def _stacks(found: Sampled) -> dict[str, Samples]:
     parts = frames(found.profile, lambda stack: [(part(stack),)])
-    times = parts.times(found.counted[WHOLE], found.profile.period_ms)
-    level = np.maximum(found.whole[WHOLE], found.profile.period_ms)
+    times = parts.times(found.counted[WHOLE], found.period_ms)
+    level = np.maximum(found.whole[WHOLE], found.period_ms)
     return {name: times[:, parts.names.index((name,))] / level for name in PARTS if (name,) in parts.names}
 
 

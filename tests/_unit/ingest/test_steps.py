@@ -9,12 +9,15 @@ import elasticsearch
 import pytest
 from esrally import exceptions
 from esrally.client import EsClientFactory
-from fakes import track_of, values
+from fakes import Sampling, track_of, values
 from hypothesis import given
 from hypothesis import strategies as st
 
+from _tools.profile.server import Control, served
+from cluster_metrics.core.sampler import Sampler
 from cluster_metrics.corpus.encoded import metrics_bodies
 from cluster_metrics.corpus.metrics import Metrics
+from cluster_metrics.ingest import ingest_decomp
 from cluster_metrics.ingest.cell import INDEX
 from cluster_metrics.ingest.challenge import CHALLENGES
 from cluster_metrics.ingest.ingest_decomp import IngestDecompParams, Rows, encoder, send_by_requests
@@ -109,6 +112,59 @@ def test_each_round_has_every_cell_in_an_order_of_its_own(track):
     orders = [[cell.name for cell, _, _ in r["cells"]] for r in rounds]
     assert len({tuple(sorted(order)) for order in orders}) == 1
     assert len({tuple(order) for order in orders}) == 3
+
+
+@pytest.fixture
+def ran(track, monkeypatch):
+    """What a round runs, and what its sampler is told, in order, with the result of the round."""
+
+    def ran(sampler):
+        told = []
+
+        async def run_cells(es, number, cells, settings, foreign):
+            told.append([(cell.name, cell.kind) for cell, _, _ in cells])
+            return []
+
+        async def tell(self, what):
+            told.append(what)
+            await told_really(self, what)
+
+        told_really = Sampler.tell
+        monkeypatch.setattr(ingest_decomp, "run_cells", run_cells)
+        monkeypatch.setattr(Sampler, "tell", tell)
+        found = values(rows_per_epoch=2500, cell_rows=2000, sampler=sampler, sampled_cells=[NAIVE, "smile"])
+        source = IngestDecompParams(track, {"parameters": found, "warmup-iterations": 1})
+        result = asyncio.run(ingest_decomp.IngestDecompRunner()(None, source.params()))
+        return told, result
+
+    return ran
+
+
+def test_cells_that_are_sampled_run_once_more_while_the_sampler_records(ran):
+    sampling = Sampling()
+    with served(Control(sampling)) as address:
+        told, result = ran(address)
+        assert sampling.told == ["start", "stop"] * 2
+    plain, _ = ran("none")
+    assert sorted(cells for cells in told if cells in plain) == sorted(plain)
+    others = [cells for cells in told if cells not in plain]
+    assert others[::3] == ["start"] * 2 and others[2::3] == ["stop"] * 2
+    assert sorted(name for ((name, _),) in others[1::3]) == [NAIVE, "smile"]
+    assert {kind for ((_, kind),) in others[1::3]} == {ingest_decomp.SAMPLED}
+    assert result["recordings"] == ["/kept/1.jfr", "/kept/2.jfr"] and "not_sampled" not in result
+
+
+def test_without_a_sampler_nothing_is_sampled_and_nothing_missed(ran):
+    told, result = ran("none")
+    assert len(told) == len(clients("cumulative", True)) + 2
+    assert not {"recordings", "not_sampled"} & set(result)
+
+
+def test_where_the_sampler_fails_the_cells_run_without_it_and_the_round_says_why(ran):
+    with served(Control(Sampling(fails_at=2))) as address:
+        told, result = ran(address)
+    assert [what for what in told if isinstance(what, str)] == ["start", "stop", "start"]
+    assert result["recordings"] == ["/kept/1.jfr"] and result["not_sampled"].endswith("was started anew")
 
 
 def test_a_cell_has_no_more_rows_than_an_epoch():

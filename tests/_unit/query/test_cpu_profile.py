@@ -4,9 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from fakes import FakeEs, Script, track_of, values
+from fakes import FakeEs, Sampling, Script, track_of, values
 
-from _tools.profile.sampler import SamplerError
 from _tools.profile.server import Control, served
 from cluster_metrics.core.machine import cpu_ms
 from cluster_metrics.corpus.metrics import Metrics
@@ -27,27 +26,6 @@ def source(tmp_path):
         return CpuProfileParams(track, {"parameters": found, "warmup-iterations": 1, "iterations": 12})
 
     return source
-
-
-class Sampling:
-    """Stands for a sampler whose node is this process.
-
-    :param fails_at: number of the start that fails, and all that follow.
-    """
-
-    pids = (os.getpid(),)
-
-    def __init__(self, fails_at=100):
-        self.told, self._fails_at = [], fails_at
-
-    def start(self):
-        if self.told.count("start") + 1 >= self._fails_at:
-            raise SamplerError("node target-1, process 7, has ended or was started anew")
-        self.told.append("start")
-        return [f"/kept/{self.told.count('start')}.jfr"]
-
-    def stop(self):
-        self.told.append("stop")
 
 
 def answers(coverage):

@@ -5,11 +5,12 @@ import pytest
 from fakes import rows, table
 from races import made
 
+from _tools.report import cpu, sampled
 from _tools.report.answer import answer_of
 from _tools.report.race import Sample
 from _tools.report.stacks import write_stacks
 from cluster_metrics.query._report import cpu_profile as explained
-from cluster_metrics.query._report import sampled, three_ways
+from cluster_metrics.query._report import three_ways
 from cluster_metrics.query.cpu_profile import PLAIN, SAMPLED
 
 AGG = "org.elasticsearch.search.aggregations.metrics"
@@ -143,7 +144,7 @@ def test_the_answer_names_methods_and_what_hdr_spares(race):
     ],
 )
 def test_methods_are_told_by_their_class(method, short):
-    assert explained._short(method) == short
+    assert cpu._short(method) == short
 
 
 def test_a_part_without_profile_is_told_first(tmp_path):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from _tools.report import stacks
-from _tools.report.components import UNNAMED, component
+from _tools.report.components import UNNAMED
+from cluster_metrics.query._report.components import SEARCHES
 
 FOLDER = Path(__file__).parent / "data" / "cpu-profile-8.17.2"
 BASE, PLANTED = "D_td-serial", "D_td-serial+high-accuracy"
@@ -55,7 +56,7 @@ def test_a_planted_difference_names_the_trees_methods_first(profile, counted, of
 
 
 def test_components_leave_little_unnamed(profile, counted):
-    parts = stacks.frames(profile, lambda stack: [(component(stack),)])
+    parts = stacks.frames(profile, lambda stack: [(SEARCHES.of(stack),)])
     for name, found in counted.items():
         level = dict(zip(parts.names, parts.times(found, 1.0).sum(axis=0) / found.sum()))
         assert level.get((UNNAMED,), 0) < 0.05, name

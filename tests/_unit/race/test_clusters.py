@@ -134,9 +134,22 @@ def test_a_race_whose_target_cannot_be_sampled_goes_on_and_tells_its_runner_why(
 
 
 @pytest.mark.parametrize(
-    "challenge, params", [("query-decomp", "rounds:2"), ("cpu-profile", "sampler:none"), ("cpu-profile", "rounds:2")]
+    "challenge, params, profile, gets",
+    [
+        ("query-decomp", "rounds:2", "0", False),
+        ("cpu-profile", "sampler:none", "0", False),
+        ("cpu-profile", "rounds:2", "0", True),
+        ("ingest-decomp", "rounds:2", "0", False),
+        ("ingest-decomp", "rounds:2", "1", True),
+    ],
 )
-def test_only_the_challenge_that_needs_a_sampler_gets_one_unless_one_is_named(given, challenge, params):
-    given(CHALLENGE=challenge)
+def test_only_a_race_that_needs_a_sampler_gets_one_unless_one_is_named(given, challenge, params, profile, gets):
+    given(CHALLENGE=challenge, PROFILE=profile)
     with clusters.sampled(None, "127.0.0.1:1", "", params, "none") as found:
-        assert (found != params) == ((challenge, params) == ("cpu-profile", "rounds:2"))
+        assert (found != params) == gets
+
+
+def test_a_profile_of_a_challenge_that_has_none_is_refused(given):
+    given(CHALLENGE="ingest", PROFILE="1")
+    with pytest.raises(RaceError, match=r"^PROFILE is \[1\], but ingest has no samples .*; .*ingest-decomp.* have$"):
+        clusters.takes_sampler()

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from _tools.report import flames, stacks
-from _tools.report.components import COMPILER, GC, IDLE, NAMES, UNNAMED, component
+from _tools.report.components import COMPILER, GC, IDLE, UNNAMED
 from _tools.report.stacks import Profile
+from cluster_metrics.query._report.components import SEARCHES
 
 WORKER = "elasticsearch[target-1][search_worker][T#1]"
 TICK = 4_000_000
@@ -132,7 +133,7 @@ def test_frames_that_are_too_small_on_both_sides_are_not_compared():
     ],
 )
 def test_a_stack_belongs_to_the_innermost_frame_that_is_named(stack, expected):
-    assert component(stack) == expected and expected in NAMES
+    assert SEARCHES.of(stack) == expected and expected in SEARCHES.names
 
 
 def test_the_page_needs_nothing_else_and_holds_any_two(tmp_path):
@@ -142,7 +143,7 @@ def test_the_page_needs_nothing_else_and_holds_any_two(tmp_path):
     times = {name: paths.times(profile.counted(w), profile.period_ms) for name, w in windows.items()}
     pairs = {p: stacks.differences(times[p[0]], times[p[1]], 600.0) for p in flames.pairs_of(list(times))}
     (tmp_path / "d3.min.js").write_text("/* </script> */")
-    page = flames.page("title", paths, times, pairs, ("x", "y"), tmp_path / "d3.min.js")
+    page = flames.page("title", "coverage", paths, times, pairs, ("x", "y"), tmp_path / "d3.min.js")
     assert page.count("</script>") == 4 and not re.search(r"(src|href)=", page)
     data = json.loads(re.search(r'id="data">(.*?)</script>', page).group(1))
     assert set(data["pairs"]) == {"x|y", "x|z", "y|z"}

@@ -1,4 +1,4 @@
-"""The samples of a cpu-profile race, joined to the coverages in whose time they were taken."""
+"""The samples of CPU time of a race, joined to the coverages or cells in whose time they were taken."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,33 +9,85 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from _tools.report import stacks
-from _tools.report.cells import Cells, cells_of
-from _tools.report.components import COMPILER, GC, NAMES, component
-from _tools.report.race import Race
-from _tools.report.stacks import Counts, Differences, Frames, Profile, Stack
-from _tools.report.stats import Samples
-from cluster_metrics.query.cpu_profile import SAMPLED
+from . import stacks
+from .cells import Cells, cells_of
+from .components import COMPILER, GC, Components
+from .race import Race
+from .stacks import Counts, Differences, Frames, Profile, Stack
+from .stats import Samples
 
 LEAST_PATH = 0.001
 """Share of the CPU time of some configuration that a path must have to be kept in flame graphs."""
-ROUND = "cpu-profile"
+
+
+@dataclass(frozen=True)
+class Profiling:
+    """What a challenge samples, and how it is told.
+
+    :param round: operation type of the samples that name the recordings.
+    :param sampled: of those that were taken while the sampler recorded.
+    :param plain: of the same without.
+    :param design: in words: what stands beside what in a round.
+    :param components: which part of Elasticsearch a stack belongs to.
+    :param what: what is sampled, such as ``coverage``.
+    :param per: what CPU time is told by.
+    :param shown: configurations in the table of components; the first is the one that is asked about.
+    :param other: whose methods the first is held against.
+    :param spares: what the finding is called that says which methods of the first the other spares.
+    :param pairs: the differences that stand in the report; those of any two are on the page of flame graphs.
+    :param weight: by the metadata of a sample: how many of ``per`` it is (default 1).
+    """
+
+    round: str
+    sampled: str
+    plain: str
+    design: str
+    components: Components
+    what: str
+    per: str
+    shown: tuple[str, ...]
+    other: str
+    spares: str
+    pairs: tuple[tuple[str, str], ...]
+    weight: Callable[[Mapping[str, Any]], float] = lambda meta: 1.0
 
 
 @dataclass(frozen=True)
 class Sampled:
     """Stacks by configuration and round.
 
+    :param how: what was sampled.
     :param folder: that the samples are in.
-    :param cells: the coverages that were sampled.
+    :param cells: what was sampled, all of the same weight.
     :param rounds: that all configurations have.
     """
 
+    how: Profiling
     folder: Path
     profile: Profile
     cells: Cells
     names: Sequence[str]
     rounds: Sequence[int]
+
+    @cached_property
+    def weight(self) -> float:
+        """How many coverages, or what else CPU time is told by, a sample is."""
+        return self.how.weight(self.cells.samples(self.names[0])[self.rounds[0]].meta)
+
+    @property
+    def period_ms(self) -> float:
+        """CPU time that a sample of a stack stands for, by coverage."""
+        return self.profile.period_ms / self.weight
+
+    @property
+    def base(self) -> str:
+        """The configuration that is asked about; the first of all where the race lacks it."""
+        return self.how.shown[0] if self.how.shown[0] in self.names else self.names[0]
+
+    @property
+    def other(self) -> str:
+        """That it is held against; empty where the race lacks one of them."""
+        return self.how.other if {self.how.shown[0], self.how.other} <= set(self.names) else ""
 
     @cached_property
     def counted(self) -> Mapping[str, sparse.csr_array]:
@@ -50,19 +102,21 @@ class Sampled:
 
     def times(self, frames: Frames) -> dict[str, Counts]:
         """By configuration: CPU time by round and frame, in ms."""
-        return {name: frames.times(counted, self.profile.period_ms) for name, counted in self.counted.items()}
+        return {name: frames.times(counted, self.period_ms) for name, counted in self.counted.items()}
 
     @cached_property
     def whole(self) -> Mapping[str, Samples]:
         """By configuration: CPU time of all samples by round, in ms."""
-        period = self.profile.period_ms
-        return {name: np.asarray(counted.sum(axis=1)).ravel() * period for name, counted in self.counted.items()}
+        return {
+            name: np.asarray(counted.sum(axis=1)).ravel() * self.period_ms for name, counted in self.counted.items()
+        }
 
     @cached_property
     def by_component(self) -> Mapping[str, Counts]:
         """By configuration: CPU time by round and component, these in their order."""
-        found = stacks.frames(self.profile, lambda stack: [(component(stack),)])
-        columns = [found.names.index((name,)) if (name,) in found.names else None for name in NAMES]
+        found = stacks.frames(self.profile, lambda stack: [(self.how.components.of(stack),)])
+        names = self.how.components.names
+        columns = [found.names.index((name,)) if (name,) in found.names else None for name in names]
         times = self.times(found)
         empty = np.zeros(len(self.rounds))
         return {
@@ -74,7 +128,7 @@ class Sampled:
     def methods(self) -> tuple[Frames, Mapping[str, Counts]]:
         """The methods that ran, without those of compiler and garbage collector, and less those that ran below
         :data:`LEAST_PATH` everywhere."""
-        return self._kept(lambda stack: () if component(stack) in (COMPILER, GC) else stacks.leaf(stack))
+        return self._kept(lambda stack: () if self.how.components.of(stack) in (COMPILER, GC) else stacks.leaf(stack))
 
     @cached_property
     def paths(self) -> tuple[Frames, Mapping[str, Counts]]:
@@ -88,7 +142,8 @@ class Sampled:
 
     def share(self, name: str, of: str) -> Samples:
         """The share of a component in the CPU time of a configuration, by round."""
-        return self.by_component[name][:, NAMES.index(of)] / np.maximum(self.whole[name], self.profile.period_ms)
+        column = self.how.components.names.index(of)
+        return self.by_component[name][:, column] / np.maximum(self.whole[name], self.period_ms)
 
     def differences(self, times: Mapping[str, Counts], base: str, other: str) -> Differences:
         """Frame by frame, see :func:`_tools.report.stacks.differences`."""
@@ -96,15 +151,16 @@ class Sampled:
         return stacks.differences(times[base], times[other], whole)
 
     def cpu_ms(self, name: str) -> Samples:
-        """CPU time of the target's processes in the sampled coverages, by round; nan where it is not known."""
+        """CPU time of the target's processes in what was sampled, by round; nan where it is not known."""
         of = self.cells.samples(name)
-        return np.array([float(of[number].meta.get("target_cpu_ms", np.nan)) for number in self.rounds])
+        found = np.array([float(of[number].meta.get("target_cpu_ms", np.nan)) for number in self.rounds])
+        return np.asarray(found / self.weight)
 
     def over_time(self, seconds: float) -> list[dict[str, Any]]:
         """CPU time of compiler and garbage collector as shares of all samples, warm-up included: a row for each and
         stretch of so many seconds that has samples, as :func:`_tools.report.timelines.drawn` takes them."""
         stretch = ((self.profile.at - self.profile.at[0]) / (1e9 * seconds)).astype(int)
-        of = np.array([component(stack) for stack in self.profile.stacks])[self.profile.of]
+        of = np.array([self.how.components.of(stack) for stack in self.profile.stacks])[self.profile.of]
         found, counts = np.unique(stretch, return_counts=True)
         return [
             {"series": name, "run": 0, "at": float(at * seconds), "value": float(np.sum(of[stretch == at] == name) / n)}
@@ -127,10 +183,10 @@ def _read(folder: Path) -> Profile:
     return stacks.read_stacks(folder)
 
 
-def sampled(race: Race) -> Sampled | None:
+def sampled(race: Race, how: Profiling) -> Sampled | None:
     """The samples of a race; None where there are none on this machine."""
-    folders = folders_of(race)
-    cells = cells_of(race, SAMPLED)
+    folders = folders_of(race, how)
+    cells = cells_of(race, how.sampled)
     if len(folders) != 1 or not cells.names or not cells.has(*cells.names):
         return None
     try:
@@ -139,30 +195,30 @@ def sampled(race: Race) -> Sampled | None:
         return None
     if not len(profile.at):
         return None
-    return Sampled(folders[0], profile, cells, sorted(cells.names), cells.rounds(*cells.names))
+    return Sampled(how, folders[0], profile, cells, sorted(cells.names), cells.rounds(*cells.names))
 
 
-def folders_of(race: Race) -> list[Path]:
+def folders_of(race: Race, how: Profiling) -> list[Path]:
     """Where the recordings of a race are, by its samples."""
-    found = (Path(file).parent for sample in race.of(ROUND) for file in sample.meta.get("recordings", []))
+    found = (Path(file).parent for sample in race.of(how.round) for file in sample.meta.get("recordings", []))
     return list(dict.fromkeys(found))
 
 
-def missing(race: Race) -> list[str]:
+def missing(race: Race, how: Profiling) -> list[str]:
     """Why there is no profile of the race, or of a part of it; a sentence each, without its full stop."""
     rounds: dict[str, list[int]] = {}
-    for sample in race.of(ROUND):
+    for sample in race.of(how.round):
         if why := sample.meta.get("not_sampled"):
             rounds.setdefault(why, []).append(sample.meta["round"])
     found = [
         f"no CPU profile of {len(numbers)} rounds, from round {min(numbers)} on: {why}"
         for why, numbers in rounds.items()
     ]
-    folders = folders_of(race)
+    folders = folders_of(race, how)
     if folders and not any((folder / stacks.FILE).exists() for folder in folders):
         found.append(
             f"no CPU profile: [{folders[0]}] of this machine has no samples; it raced elsewhere, or make was ended "
             "before it read them"
         )
-    both = sampled(race)
+    both = sampled(race, how)
     return found + [problem.rstrip(".") for problem in (both.profile.problems if both else ())]
