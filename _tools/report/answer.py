@@ -155,8 +155,11 @@ def in_test_mode(race: Race) -> bool:
 
 
 def warnings_of(race: Race) -> list[RaceWarning]:
-    """What speaks against the figures of a race, by ``warnings(race)`` of its challenge's report."""
-    return list(report_of(race).warnings(race))
+    """What speaks against the figures of a race, by ``warnings(race)`` of its challenge's report, or else what speaks
+    against its samples."""
+    from .stability import warnings  # which imports this module
+
+    return list(getattr(report_of(race), "warnings", warnings)(race))
 
 
 def _head(race: Race, warnings: Sequence[RaceWarning]) -> str:

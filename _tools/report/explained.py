@@ -11,12 +11,12 @@ from .race import Race
 def report_of(race: Race) -> ModuleType:
     """The report module of a race's challenge.
 
-    It offers ``sections(race)``, ``answer(race)`` (see :class:`.answer.Finding`) and ``warnings(race)`` (see
-    :class:`.answer.RaceWarning`). It may offer ``SUMMARY``, a line on Rally's own summary; ``sheets(race)``, further
-    CSV files as tables; ``files(race)``, other files, each a name and its text; ``compared_in(race)``, see
-    :func:`.cells.compared_in`; ``changes(race)``, what its changes gain and
-    cost (see :class:`.gains.Gain`); ``costs(race)`` and ``break_evens(race)``, see :mod:`.costs`; and
-    ``compared(comparison)``, sections that a comparison of its races begins with.
+    It offers ``sections(race)`` and ``answer(race)`` (see :class:`.answer.Finding`). It may offer ``warnings(race)``
+    (see :class:`.answer.RaceWarning`; default are those of :mod:`.stability`); ``SUMMARY``, a line on Rally's own
+    summary; ``sheets(race)``, further CSV files as tables; ``files(race)``, other files, each a name and its text;
+    ``compared_in(race)``, see :func:`.cells.compared_in`; ``changes(race)``, what its changes gain and cost (see
+    :class:`.gains.Gain`); ``costs(race)`` and ``break_evens(race)``, see :mod:`.costs`; and ``compared(comparison)``,
+    sections that a comparison of its races begins with.
 
     :raises ReportError: when the track has no such challenge.
     """

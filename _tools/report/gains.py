@@ -40,6 +40,11 @@ def inverse(ratio: Estimate) -> Estimate:
     return replace(ratio, value=1 / ratio.value, low=1 / ratio.high, high=1 / ratio.low)
 
 
+def summed(*keys: str) -> Figure:
+    """The sum of these keys of a sample."""
+    return lambda meta: sum(meta[key] for key in keys)
+
+
 def over_base(cells: Cells, base: object, name: object, **figures: Figure) -> dict[str, Cost]:
     """Of each figure the ratio to that of the base within rounds; those that samples lack, or have as 0, are left
     out."""

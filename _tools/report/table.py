@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ class Column:
     :param unit: behind the label.
     :param form: how a number is written.
     :param bounds: how the bounds of its interval are written; default is as the number.
+    :param of: the value by what a row is about, see :meth:`Table.of`; default is the attribute of that name.
     """
 
     key: str
@@ -29,6 +30,7 @@ class Column:
     unit: str = ""
     form: Form = number
     bounds: Form | None = None
+    of: Callable[[Any], Any] | None = None
 
     @property
     def head(self) -> str:
@@ -54,14 +56,14 @@ class Words(Column):
     form: Form = str
 
 
-def share(key: str, label: str) -> Column:
+def share(key: str, label: str, of: Callable[[Any], Any] | None = None) -> Column:
     """A column of shares, as percentages."""
-    return Column(key, label, form=percent)
+    return Column(key, label, form=percent, of=of)
 
 
-def times(key: str, label: str) -> Column:
+def times(key: str, label: str, of: Callable[[Any], Any] | None = None) -> Column:
     """A column of factors, such as speed-ups."""
-    return Column(key, label, form=lambda value: f"{number(value)} ×", bounds=number)
+    return Column(key, label, form=lambda value: f"{number(value)} ×", bounds=number, of=of)
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,11 @@ class Table:
     key: str
     columns: Sequence[Column]
     rows: Sequence[Mapping[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, key: str, columns: Sequence[Column], items: Iterable[Any]) -> "Table":
+        """A row for each item, whose values the columns take of it."""
+        return cls(key, columns, [{c.key: c.of(i) if c.of else getattr(i, c.key) for c in columns} for i in items])
 
     def cells(self) -> list[list[str]]:
         """What is shown, row by row."""

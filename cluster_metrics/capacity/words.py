@@ -56,11 +56,6 @@ class Words(Corpus):
     frequency: str = "uniform"
     seed: int = 42
 
-    @classmethod
-    def of(cls, values: Mapping[str, Any], test_mode: bool) -> "Words":
-        documents = min(values["word_documents"], 1000) if test_mode else values["word_documents"]
-        return super().of({**values, "word_documents": documents}, test_mode)
-
     def parts(self) -> list[Part]:
         """One file."""
         file = f"{self.folder(FORMAT_VERSION, *astuple(self))}/documents.json"

@@ -44,6 +44,7 @@ class Experiment(loader.TrackProcessor):
         for record in records.challenges().values():
             values |= record.derived(values)
         self._mark_indices(track, values, test_mode)
+        operations = records.operations()
         for challenge in track.challenges:
             record = records.challenges()[challenge.name]
             challenge.schedule = without_idle_monitors(challenge.schedule)
@@ -51,20 +52,18 @@ class Experiment(loader.TrackProcessor):
             parameters = values | of
             challenge.schedule = lay_out_passes(challenge.schedule, values["seed"], values["passes"])
             challenge.schedule = record.lay_out(challenge.schedule, parameters)
-            tasks = [leaf for element in challenge.schedule for leaf in element]
-            plans = [t for t in tasks if (o := records.operations().get(t.operation.type)) and o.rounds]
+            leaves = (leaf for element in challenge.schedule for leaf in element)
+            tasks = [(task, operations[task.operation.type]) for task in leaves if task.operation.type in operations]
+            plans = [task for task, operation in tasks if operation.rounds]
             for left, task in zip(range(len(plans), 0, -1), plans):
                 task.operation.params |= self._time_left(values, left)
-            created = any(o.creates for task in tasks if (o := records.operations().get(task.operation.type)))
-            for task in tasks:
-                if operation := records.operations().get(task.operation.type):
-                    task.operation.params |= {"parameters": parameters, "created": created}
-                    if operation.rounds:
-                        task.iterations = parameters[operation.rounds]
-                        task.operation.params |= {
-                            "warmup-iterations": task.warmup_iterations,
-                            "iterations": task.iterations,
-                        }
+            created = any(operation.creates for _, operation in tasks)
+            for task, operation in tasks:
+                task.operation.params |= {"parameters": parameters, "created": created}
+                if operation.rounds:
+                    task.iterations = parameters[operation.rounds]
+                    iterations = {"warmup-iterations": task.warmup_iterations, "iterations": task.iterations}
+                    task.operation.params |= iterations
 
     def _time_left(self, values: dict[str, Any], plans: int) -> dict[str, Any]:
         """What a plan needs to know of the time that the race may take; nothing where it may take any."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import psutil
@@ -88,8 +88,9 @@ class Monitor(Runner):
             own = psutil.Process()
             self._rally = [own, *process.find_all_other_rally_processes()]
             # those that run clients have one parent; the others keep samples, which no client waits for
-            self._workers = {p.pid for p in self._rally if _parent(p) == own.ppid()}
-        used = {p.pid: round(1000 * _cpu_seconds(p)) for p in self._rally}
+            self._workers = {p.pid for p in self._rally if _told(p.ppid) == own.ppid()}
+        times = {p.pid: _told(p.cpu_times) for p in self._rally}
+        used = {pid: round(1000 * (of.user + of.system)) if of else 0 for pid, of in times.items()}
         host = psutil.cpu_times()
         idle = host.idle + getattr(host, "iowait", 0.0)
         result: dict[str, Any] = {key: params[key] for key in ("cell", "pass") if key in params}
@@ -115,19 +116,12 @@ class MonitorParams(Params):
         return {}
 
 
-def _parent(process: psutil.Process) -> int:
+def _told(ask: Callable[[], Any]) -> Any:
+    """What a process tells of itself; None where there is none any more, or it may not be asked."""
     try:
-        return process.ppid()
+        return ask()
     except psutil.Error:
-        return 0
-
-
-def _cpu_seconds(process: psutil.Process) -> float:
-    try:
-        times = process.cpu_times()
-    except psutil.Error:
-        return 0.0
-    return times.user + times.system
+        return None
 
 
 LOOK = Operation(MONITOR, Monitor, MonitorParams, samples=(Sample(MONITOR, "second", LOOKED),))

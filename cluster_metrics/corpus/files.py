@@ -17,6 +17,7 @@ from ..core.parameters import Parameter
 
 FOLDER = "corpora"
 """Below the track, and below a corpus' folder among Rally's data, so that one name serves for both."""
+TEST_MODE_DOCUMENTS = 1000
 Progress = Callable[[str], None]
 """Is called with a line of text."""
 
@@ -71,7 +72,10 @@ class Corpus:
     @classmethod
     def of(cls, values: Mapping[str, Any], test_mode: bool) -> Any:
         """The corpus that track parameters ask for; in Rally's test mode with at most 1000 documents a file."""
-        return cls(**{name: values[parameter.name] for name, parameter in cls.parameters.items()})
+        found = {name: values[parameter.name] for name, parameter in cls.parameters.items()}
+        if test_mode and "documents" in found:
+            found["documents"] = min(found["documents"], TEST_MODE_DOCUMENTS)
+        return cls(**found)
 
     def sizes(self) -> dict[str, Any]:
         """The track parameters that test mode may have changed, as they are."""

@@ -20,7 +20,7 @@ from ..core.parameters import SEED, Integer, Parameter
 from .answers import field_answers
 from .draws import numbers, shake
 from .encoded import ENCODINGS, JSON, RowFormat
-from .files import Corpus, CorpusError, Count, Part
+from .files import TEST_MODE_DOCUMENTS, Corpus, CorpusError, Count, Part
 
 FORMAT_VERSION = 1
 """Of the rows: another one, other rows."""
@@ -32,7 +32,6 @@ MICRO = 10**6
 QUANTILES = 4096
 BLOCK_ROWS = 200_000
 MOST_PAIRS = 200_000
-TEST_MODE_ROWS = 1000
 BYTES = Integer(
     "corpus_bytes",
     "Bytes of all rows, which decide rows_per_epoch; 0 leaves that to rows_per_epoch.",
@@ -75,7 +74,7 @@ class Metrics(Corpus):
         if not corpus.rows_per_epoch:
             rows = max(1, int(values[BYTES.name] / corpus.mean_row_bytes / corpus.epochs))
             corpus = replace(corpus, rows_per_epoch=rows)
-        return replace(corpus, rows_per_epoch=min(corpus.rows_per_epoch, TEST_MODE_ROWS)) if test_mode else corpus
+        return replace(corpus, rows_per_epoch=min(corpus.rows_per_epoch, TEST_MODE_DOCUMENTS)) if test_mode else corpus
 
     def check(self) -> "Metrics":
         super().check()

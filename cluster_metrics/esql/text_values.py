@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 from ..core.parameters import SEED, Choice, Integer, Parameter
 from ..corpus import loglines
 from ..corpus.draws import numbers, shake
-from ..corpus.files import Corpus, CorpusError, Count, Part
+from ..corpus.files import TEST_MODE_DOCUMENTS, Corpus, CorpusError, Count, Part
 
 FORMAT_VERSION = 1
 NAME = "text-values"
@@ -77,7 +77,7 @@ class TextValues(Corpus):
     def of(cls, values: Mapping[str, Any], test_mode: bool) -> "TextValues":
         """See there; in test mode one document a value, 1000 at most."""
         if test_mode:
-            least = min(values["text_distinct_values"], 1000)
+            least = min(values["text_distinct_values"], TEST_MODE_DOCUMENTS)
             values = {**values, "text_documents": least, "text_distinct_values": least}
         return super().of(values, test_mode)
 

@@ -1,5 +1,6 @@
 """The load of the ingest challenges: layout, runner, param source and scheduler of its bulk requests."""
 
+import contextlib
 import copy
 import math
 import time
@@ -17,10 +18,13 @@ from ..corpus.metrics import NAME, Metrics
 from ..corpus.prepared import Prepared
 from ..wire.bulk import FILTER, REASON_CHARS, Backoff, BulkCounts, send_bulk
 from ..wire.requests import once
-from .account import put_note, tally_id
+from .account import REPEATED, put_note, tally_id
 
 BULK, EPOCH = "ingest-bulk", "ingest-epoch"
 """Operation types of a load and of the account that follows it."""
+FIGURES = ("send_ms", "parse_ms", "encode_ms", "bytes_out", "bytes_in", *REPEATED)
+"""What a bulk request records of what is counted, see :class:`..wire.bulk.BulkCounts`."""
+Bulks = Iterator[tuple[dict[str, Any], float]]
 
 
 class IngestParams(Params):
@@ -41,55 +45,35 @@ class IngestParams(Params):
             self.corpora = _native_source(track, params["epochs"], self.values).corpora
 
     def partition(self, partition_index: int, total_partitions: int) -> "ClientParams":  # type: ignore[override]
-        bulks = NativeBulks if self._native else SlicedBulks
+        bulks = native_bulks if self._native else sliced_bulks
         epochs = self.operation["epochs"]
         own = bulks(self.track, epochs, self.values, partition_index, total_partitions)
         return ClientParams(own, epochs, self.values, partition_index, total_partitions)
 
 
-class SlicedBulks:
-    """The bulk requests of one client, by slices of the encoded epochs."""
-
-    def __init__(self, track: Any, epochs: list[int], values: Values, client: int, clients: int):
-        self._prepared = Prepared(track, Metrics)
-        rows, percentage = self._prepared.corpus.rows_per_epoch, values["ingest_percentage"]
-        self._slices = list(slices(rows, epochs, values["bulk_size"], client, clients, percentage))
-        self._bodies: dict[int, Bodies] = {}
-        self._next = 0
-
-    def next(self) -> dict[str, Any]:
-        """The next body with its ``documents``.
-
-        :raises StopIteration: when there is none.
-        """
-        if self._next == len(self._slices):
-            raise StopIteration
-        epoch, first, count = self._slices[self._next]
-        self._next += 1
-        if epoch not in self._bodies:  # Rally makes param sources before the corpus is prepared
-            self._bodies = {epoch: metrics_bodies(epoch, self._prepared.file(epoch - 1))}
-        bodies = self._bodies[epoch]
-        return {"body": bodies.body(first, count), "documents": count, "content-type": bodies.content_type}
-
-    @property
-    def completed(self) -> float:
-        return self._next / len(self._slices) if self._slices else 1.0
+def sliced_bulks(track: Any, epochs: list[int], values: Values, client: int, clients: int) -> Bulks:
+    """The bulk requests of one client, by slices of the encoded epochs: each a body with its ``documents``, and the
+    part of all that is done with it."""
+    prepared = Prepared(track, Metrics)
+    rows, percentage = prepared.corpus.rows_per_epoch, values["ingest_percentage"]
+    due = list(slices(rows, epochs, values["bulk_size"], client, clients, percentage))
+    opened: dict[int, Bodies] = {}
+    for done, (epoch, first, count) in enumerate(due, 1):
+        if epoch not in opened:
+            opened = {epoch: metrics_bodies(epoch, prepared.file(epoch - 1))}
+        bodies = opened[epoch]
+        body = {"body": bodies.body(first, count), "documents": count, "content-type": bodies.content_type}
+        yield body, done / len(due)
 
 
-class NativeBulks:
-    """The bulk requests of one client, by Rally's own reader."""
-
-    def __init__(self, track: Any, epochs: list[int], values: Values, client: int, clients: int):
-        self._source = _native_source(track, epochs, values).partition(client, clients)
-
-    def next(self) -> dict[str, Any]:
-        """As :meth:`SlicedBulks.next`, with the parameters of Rally's runner as ``native``."""
-        native = self._source.params()
-        return {"native": native, "documents": native["bulk-size"], "body": native["body"]}
-
-    @property
-    def completed(self) -> float:
-        return self._source.percent_completed
+def native_bulks(track: Any, epochs: list[int], values: Values, client: int, clients: int) -> Bulks:
+    """The same by Rally's own reader, with the parameters of Rally's runner as ``native``."""
+    source = _native_source(track, epochs, values).partition(client, clients)
+    with contextlib.suppress(StopIteration):
+        while True:
+            native = source.params()
+            body = {"native": native, "documents": native["bulk-size"], "body": native["body"]}
+            yield body, source.percent_completed
 
 
 def _pipeline(values: Values) -> str:
@@ -129,26 +113,25 @@ class ClientParams:
 
     infinite = False
 
-    def __init__(self, bulks: SlicedBulks | NativeBulks, epochs: list[int], values: Values, client: int, clients: int):
-        self._bulks = bulks
+    def __init__(self, bulks: Bulks, epochs: list[int], values: Values, client: int, clients: int):
+        self._bulks, self.percent_completed = bulks, 0.0
         self.turn = (client + 1) / clients
         self._common = {
             "client": client,
             "epoch": epochs[0] if len(epochs) == 1 else 0,
-            "filter-path": FILTER if values["bulk_response"] == "filtered" else "",
-            "compress-requests": values["compress_requests"],
-            "pipeline": _pipeline(values),
-            "backoff": Backoff.of(values),
+            "options": {
+                "filter_path": FILTER if values["bulk_response"] == "filtered" else "",
+                "compress": values["compress_requests"],
+                "backoff": Backoff.of(values),
+                "pipeline": _pipeline(values),
+            },
             "tally": BulkCounts(),
             "span": {},
         }
 
     def params(self) -> dict[str, Any]:
-        return self._bulks.next() | self._common | {"last": self._bulks.completed == 1}
-
-    @property
-    def percent_completed(self) -> float:
-        return self._bulks.completed
+        bulk, self.percent_completed = next(self._bulks)
+        return bulk | self._common | {"last": self.percent_completed == 1}
 
 
 class IngestBulk(Runner):
@@ -183,14 +166,7 @@ class IngestBulk(Runner):
             "success-count": counts.acknowledged,
             "error-count": counts.errors,
             "took": round(counts.took_ms),
-            "send_ms": counts.send_ms,
-            "parse_ms": counts.parse_ms,
-            "encode_ms": counts.encode_ms,
-            "bytes_out": counts.bytes_out,
-            "bytes_in": counts.bytes_in,
-            "retries": counts.retries,
-            "repeated_docs": counts.repeated_docs,
-            "retry_wait_ms": counts.retry_wait_ms,
+            **{key: getattr(counts, key) for key in FIGURES},
         }
         if counts.errors:
             meta |= {"error-type": "rejected-documents", "error-description": counts.problem()}
@@ -198,17 +174,7 @@ class IngestBulk(Runner):
 
 
 async def _slice(es: Any, params: dict[str, Any]) -> BulkCounts:
-    return await send_bulk(
-        es,
-        NAME,
-        params["body"],
-        params["documents"],
-        params["content-type"],
-        params["filter-path"],
-        params["compress-requests"],
-        params["backoff"],
-        params["pipeline"],
-    )
+    return await send_bulk(es, NAME, params["body"], params["documents"], params["content-type"], **params["options"])
 
 
 async def _native(es: Any, params: dict[str, Any]) -> BulkCounts:

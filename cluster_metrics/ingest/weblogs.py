@@ -74,10 +74,6 @@ class WebLogs(Corpus):
     documents: int = 100_000
     seed: int = 42
 
-    @classmethod
-    def of(cls, values: Mapping[str, Any], test_mode: bool) -> "WebLogs":
-        return cls(min(values["format_rows"], 1000) if test_mode else values["format_rows"], values["seed"])
-
     def rows(self) -> Iterator[dict[str, Any]]:
         """The documents in order."""
         first = int(START.timestamp())

@@ -98,16 +98,7 @@ async def run_profiled(es: Any, name: str, coverage: Coverage, common: dict[str,
     whole, calls = await run_calls(es, coverage.requests)
     timing = {"dependent_timing": whole.timing(name, COVERAGE)}
     searches = [json.loads(call.response) for call in calls]
-    took_ms = float(sum(search.get("took", 0) for search in searches))
-    sample = {
-        "epoch": coverage.epoch,
-        "searches": len(calls),
-        "took_ms": took_ms,
-        "wall_ms": whole.wall_ms,
-        "parallelism": took_ms / whole.wall_ms,
-        "request_bytes": sum(len(request.body) for request in coverage.requests),
-        "response_bytes": sum(len(call.response) for call in calls),
-    }
+    sample = coverage.sample([call.response for call in calls], searches, whole.wall_ms)
     meta = Asked(coverage, searches, sample, timing).checked() | common
     if not meta["success"]:
         return [meta | timing]

@@ -131,16 +131,14 @@ class BulkCounts:
         return f"{self.errors:,} of {self.sent:,} documents rejected: {kinds} ({' | '.join(self.reasons)})"
 
 
-async def load(
-    es: Any, index: str, body: bytes, documents: int, backoff: Backoff = Backoff(one_by_one=True)
-) -> BulkCounts:
-    """Sends a bulk body all of whose documents must be taken in the end, in the current request context.
+async def load(es: Any, index: str, body: bytes, documents: int) -> BulkCounts:
+    """Sends a bulk body all of whose documents must be taken in the end, in the current request context; those that a
+    full queue rejected are sent again one by one.
 
-    :param backoff: how those are sent again that a full queue rejected (default: one by one).
     :raises esrally.exceptions.RallyAssertionError: when one was, or no answer came; this ends the race.
     """
     with guarding(f"bulk to [{index}]"):
-        counts = await send_bulk(es, index, body, documents, backoff=backoff)
+        counts = await send_bulk(es, index, body, documents, backoff=Backoff(one_by_one=True))
     if counts.errors:
         raise exceptions.RallyAssertionError(f"bulk to [{index}]: {counts.problem()}")
     return counts

@@ -37,6 +37,19 @@ class Coverage:
         """Documents that it asks about, by the exact answers, which check-index held against ``_count``."""
         return sum(answer["cpu"]["count"] for answer in self.expected.values())
 
+    def sample(self, responses: Sequence[bytes], searches: Sequence[dict], wall_ms: float) -> dict[str, Any]:
+        """What any sample of it records, see :class:`Asked`, but ``client_ms``; the searches are decoded responses."""
+        took_ms = float(sum(search.get("took", 0) for search in searches))
+        return {
+            "epoch": self.epoch,
+            "searches": len(searches),
+            "took_ms": took_ms,
+            "wall_ms": wall_ms,
+            "parallelism": took_ms / wall_ms,
+            "request_bytes": sum(len(request.body) for request in self.requests),
+            "response_bytes": sum(map(len, responses)),
+        }
+
 
 class Coverages:
     """Makes coverages of the corpus of a race.
@@ -121,18 +134,8 @@ async def ask(es: Any, coverage: Coverage, kind: str = TYPE) -> Asked:
         responses = await send_all(es, coverage)
     client_s = time.process_time() - client_s
     searches = configuration.searches(responses)
-    took_ms = float(sum(search.get("took", 0) for search in searches))
     wall_ms = 1000 * (context.request_end - context.request_start)
-    sample = {
-        "epoch": coverage.epoch,
-        "searches": len(searches),
-        "took_ms": took_ms,
-        "wall_ms": wall_ms,
-        "parallelism": took_ms / wall_ms,
-        "request_bytes": sum(len(request.body) for request in coverage.requests),
-        "response_bytes": sum(map(len, responses)),
-        "client_ms": 1000 * client_s,
-    }
+    sample = coverage.sample(responses, searches, wall_ms) | {"client_ms": 1000 * client_s}
     timing = timed(configuration.name, kind, absolute_time, context.request_start, context.request_end)
     return Asked(coverage, searches, sample, timing)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from _tools.report.answer import Finding, times_as_fast
 from _tools.report.race import Race
 from _tools.report.section import Section
-from _tools.report.stats import median
+from _tools.report.stats import Estimate, median
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number
 from cluster_metrics.capacity.challenge import INDEX, QUERY
@@ -47,26 +47,21 @@ def sections(race: Race) -> list[Section]:
 
 def _mixed(race: Race, queries: Mapping[str, Cell]) -> list[str | Table]:
     indexed = cells_of(race, INDEX)
-    rows = []
-    for name, cell in queries.items():
-        if name in indexed:
-            got = median(indexed[name].rates())
-            same = [c for c in queries.values() if c.grid == cell.grid]
-            rows.append(
-                {
-                    "cell": name,
-                    "wanted": float(cell.rate),
-                    "got": got,
-                    "reached": got.value / cell.rate,
-                    "searches": median(cell.rates()),
-                    "over_least": over(cell, min(same, key=lambda c: c.rate)),
-                }
-            )
-    columns = [Words("cell", "configuration"), Column("wanted", "documents/s wanted"), Column("got", "documents/s")]
-    columns += [share("reached", "reached"), Column("searches", "searches/s")]
-    columns += [Column("over_least", "over the least rate")]
+    got = {name: median(indexed[name].rates()) for name in queries if name in indexed}
+
+    def over_least(cell: Cell) -> Estimate | str | None:
+        return over(cell, min((c for c in queries.values() if c.grid == cell.grid), key=lambda c: c.rate))
+
+    columns = [
+        Words("cell", "configuration", of=lambda cell: cell.name),
+        Column("wanted", "documents/s wanted", of=lambda cell: cell.rate),
+        Column("got", "documents/s", of=lambda cell: got[cell.name]),
+        share("reached", "reached", of=lambda cell: got[cell.name].value / cell.rate),
+        Column("searches", "searches/s", of=lambda cell: median(cell.rates())),
+        Column("over_least", "over the least rate", of=over_least),
+    ]
     text = (
         "Searches as fast as they are answered while documents are indexed at a fixed rate. Where the rate is not "
         "reached, it had no room for that. `make plan` holds its model against these configurations."
     )
-    return [text, Table("mixed", columns, rows)]
+    return [text, Table.of("mixed", columns, [queries[name] for name in got])]

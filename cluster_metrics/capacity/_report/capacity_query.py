@@ -5,7 +5,7 @@ from functools import partial
 
 from _tools.report.race import Race
 from _tools.report.section import Section
-from _tools.report.stats import median
+from _tools.report.stats import Estimate, median
 from _tools.report.table import Column, Table, Words
 from _tools.report.text import number
 from cluster_metrics.capacity.challenge import QUERY
@@ -39,26 +39,23 @@ def _sections(cells: Mapping[str, Cell]) -> list[Section]:
 
 
 def _scanned(cells: Mapping[str, Cell]) -> list[str | Table]:
-    rows = []
-    for cell in cells.values():
-        documents = cell.measured().documents
-        nodes = sum(map(bool, cell.last.table.values()))
-        rows.append(
-            {
-                "cell": cell.name,
-                "ms": median(1000 / cell.rates()),
-                "ns": median(1e9 / cell.rates() / documents),
-                "ns_node": median(1e9 * nodes / cell.rates() / documents),
-            }
-        )
-    columns = [Words("cell", "configuration"), Column("ms", "ms per request"), Column("ns", "ns per document")]
-    columns += [Column("ns_node", "ns per document and node")]
+    def ns(cell: Cell, nodes: int = 1) -> Estimate:
+        return median(1e9 * nodes / cell.rates() / cell.measured().documents)
+
+    columns = [
+        Words("cell", "configuration", of=lambda cell: cell.name),
+        Column("ms", "ms per request", of=lambda cell: median(1000 / cell.rates())),
+        Column("ns", "ns per document", of=ns),
+        Column(
+            "ns_node", "ns per document and node", of=lambda cell: ns(cell, sum(map(bool, cell.last.table.values())))
+        ),
+    ]
     text = (
         "The articles' arithmetic: time per request, divided by the documents of the index; and that times the nodes "
         "that hold shards, which stays the same where throughput is linear in them. There it is 12.5 ms for 10 "
         "million documents, 1.25 ns each."
     )
-    return [text, Table("scanned", columns, rows), *_fixed(cells)]
+    return [text, Table.of("scanned", columns, cells.values()), *_fixed(cells)]
 
 
 def _fixed(cells: Mapping[str, Cell]) -> list[str]:

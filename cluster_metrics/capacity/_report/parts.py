@@ -293,26 +293,22 @@ def _point(value: float) -> Estimate:
 
 
 def _limits(race: Race) -> list[str | Sheet]:
-    rows = []
-    for cell, number_of, one in passes_of(main_cells(race)):
-        held = "; ".join(f"{node}: {' '.join(shards) or '–'}" for node, shards in one.table.items())
-        rows.append(
-            {
-                "cell": cell.name,
-                "pass": str(number_of),
-                "shards": held if is_even(one.table) else f"{held} (uneven)",
-                "bottleneck": bottleneck(one, race),
-                "cores": ", ".join(f"{node} {cores:.2f}" for node, cores in one.cores().items()),
-                "client": f"{one.client()[0]:.2f}",
-                "queue": one.queue(),
-                "rejected": one.rejected(),
-            }
-        )
-    columns = [Words("cell", "configuration"), Column("pass", "pass"), Words("shards", "shards (p primary, r replica)")]
-    columns += [Words("bottleneck", "bottleneck"), Words("cores", "CPU cores used"), Column("client", "client")]
-    columns += [Column("queue", "queue"), Column("rejected", "rejected")]
+    def held(one: Pass) -> str:
+        shards = "; ".join(f"{node}: {' '.join(shards) or '–'}" for node, shards in one.table.items())
+        return shards if is_even(one.table) else f"{shards} (uneven)"
+
+    columns = [
+        Words("cell", "configuration", of=lambda of: of[0].name),
+        Column("pass", "pass", of=lambda of: str(of[1])),
+        Words("shards", "shards (p primary, r replica)", of=lambda of: held(of[2])),
+        Words("bottleneck", "bottleneck", of=lambda of: bottleneck(of[2], race)),
+        Words("cores", "CPU cores used", of=lambda of: ", ".join(f"{n} {c:.2f}" for n, c in of[2].cores().items())),
+        Column("client", "client", of=lambda of: f"{of[2].client()[0]:.2f}"),
+        Column("queue", "queue", of=lambda of: of[2].queue()),
+        Column("rejected", "rejected", of=lambda of: of[2].rejected()),
+    ]
     text = (
         f"A node that used {BUSY:.0%} of its share of the CPU is the bottleneck, or else the load driver's machine; "
         "the queue is the longest that was seen, at one look a second."
     )
-    return [text, Sheet("limits", columns, rows)]
+    return [text, Sheet.of("limits", columns, passes_of(main_cells(race)))]

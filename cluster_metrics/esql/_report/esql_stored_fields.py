@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from _tools.report import answer as answers
 from _tools.report import plots, stability
 from _tools.report.answer import Finding, times_as_fast
 from _tools.report.cells import Cells
-from _tools.report.costs import BreakEven, Cost
+from _tools.report.costs import BreakEven, Cost, Loop
 from _tools.report.gains import Gain
 from _tools.report.race import Race
 from _tools.report.references import STORED_FIELDS
@@ -19,7 +20,6 @@ from _tools.report.stats import Estimate, crossing, median, race_level, race_rat
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number, percent
 from cluster_metrics.core.change import Change
-from cluster_metrics.esql._report import costs as bare
 from cluster_metrics.esql.esql_stored_fields import AS_IS, PRICE, PROFILED, QUERY, SETTING
 
 REFERENCE = {
@@ -41,6 +41,10 @@ SHIPPED = 0.2
 """The cut-off that the change was shipped with."""
 SWITCHED = 0.5
 """A share says something about the setting when it changes how this part of its pages is read, or more."""
+SHARES = (1000, 100, 50, 20, 10, 5)
+"""In permille, those that the bare loops are measured with."""
+READERS = {1.0: "sequential", 0.0: "random"}
+"""By the part of the pages that are read in sequence."""
 SHARE_AXIS = "share of the documents, %"
 ORDERS = {"even": "evenly spread", "clustered": "in runs, sorted within blocks", "random": "at random"}
 FORMS = {"value": "the value itself", "log-line": "a web log line"}
@@ -54,11 +58,22 @@ class Shares(Cells):
 
     def __init__(self, race: Race, kind: str = QUERY):
         super().__init__(race.of(kind), of=lambda s: (s.meta["setting"], s.meta["share_permille"]))
+        self._race = race
+
+    @cached_property
+    def profiled(self) -> "Shares":
+        """Those with the profiler."""
+        return Shares(self._race, PROFILED)
 
     @property
     def settings(self) -> list[str]:
         """The target's own setting first, then the others from the least."""
         return sorted({s for s, _ in self.names}, key=lambda setting: -1.0 if setting == AS_IS else float(setting))
+
+    @property
+    def swept(self) -> list[str]:
+        """The settings tried, from the least."""
+        return [setting for setting in self.settings if setting != AS_IS]
 
     def shares(self, *settings: str) -> list[int]:
         """The shares that all these settings have, from the greatest."""
@@ -83,22 +98,72 @@ class Shares(Cells):
         ]
         return next((float(p) for p in found if p is not None), None)
 
+    @cached_property
+    def switched(self) -> list[int]:
+        """The shares most of whose pages are read in sequence at the least setting and not at the greatest; none where
+        no setting was tried."""
+        if not self.swept:
+            return []
+        low, high, part = self.swept[0], self.swept[-1], self.profiled.in_sequence
+        return [n for n in self.shares(AS_IS, low, high) if part(low, n) - part(high, n) > SWITCHED]
 
-warnings = stability.warnings
+    @cached_property
+    def point(self) -> Estimate | None:
+        """The break-even point of the shares that were switched, see :func:`break_even`."""
+        return break_even(self, self.swept[0], self.swept[-1], self.switched) if self.switched else None
+
+    @property
+    def best(self) -> float:
+        """The setting that has each share read in the faster way, where there is a break-even point."""
+        value = self.point.value if self.point else 0.0
+        return 1.0 if np.isinf(value) else value or min(self.switched) / 1000
+
+    def bounds(self) -> str:
+        """The interval of the break-even point in words."""
+
+        def told(part: float) -> str:
+            if part == 0:
+                return f"below {percent(min(self.switched) / 1000)}"
+            return f"above {percent(max(self.switched) / 1000)}" if np.isinf(part) else f"{number(100 * part)} %"
+
+        return " to ".join(dict.fromkeys(map(told, self.point.span if self.point else ())))
+
+    def worst(self) -> tuple[int, Estimate] | None:
+        """Of the shares that the best setting and the target's own have read in different ways the one at which a query
+        takes longest at the latter, and times as long as at the best; None without such a share."""
+        if (own := self.proportion()) is None:
+            return None
+        (least, most), (low, high) = sorted((self.best, own)), (self.swept[0], self.swept[-1])
+        could, as_it_is = (low, high) if self.best < own else (high, low)
+        found = [n for n in self.switched if least <= n / 1000 < most]
+        losses = {n: self.ratio("wall_ms", (could, n), (as_it_is, n)) for n in found}
+        return max(losses.items(), key=lambda item: item[1].value, default=None)
 
 
 def costs(race: Race) -> list[Cost]:
-    """What ``make explain`` holds against bare loops."""
-    profiled = Shares(race, PROFILED)
-    return bare.costs(race, profiled, {name: profiled.in_sequence(*name) for name in profiled.names})
+    """By the time of the operators that load values, in profiles; ``make explain`` holds it against bare loops."""
+    profiled, form, found = Shares(race, PROFILED), race.parameters["text_form"], {}
+    for setting, share_ in sorted(profiled.names, key=lambda name: (name[1], name[0]), reverse=True):
+        access = READERS.get(profiled.in_sequence(setting, share_))
+        if access and share_ in SHARES:
+            name = f"loading {percent(share_ / 1000)}, {access}"
+            each = profiled.one(lambda meta: 1e6 * meta["process_ms"] / meta["documents"], (setting, share_))
+            found[name] = Cost(name, each, [loading(access, share_, form)])
+    return list(found.values())
 
 
 def break_evens(race: Race) -> list[BreakEven]:
     """The break-even point, which ``make explain`` asks of bare loops as well."""
-    cells = Shares(race)
-    shares = switched(cells, Shares(race, PROFILED))
-    point = break_even(cells, *_ends(cells), shares) if shares else None
-    return [bare.break_even(race, point)] if point else []
+    if not (point := Shares(race).point):
+        return []
+    form = race.parameters["text_form"]
+    pairs = {n / 1000: (loading("sequential", n, form), loading("random", n, form)) for n in sorted(SHARES)[:-1]}
+    return [BreakEven("share from which reading in sequence is faster", point, pairs)]
+
+
+def loading(access: str, permille: int, form: str) -> Loop:
+    """The bare loop that reads the stored fields of a share of the documents."""
+    return Loop("StoredFieldsBenchmark.load", {"access": access, "form": form, "permille": str(permille)})
 
 
 def answer(race: Race) -> Iterator[Finding]:
@@ -110,26 +175,20 @@ def answer(race: Race) -> Iterator[Finding]:
     slowest, most = max(took.items(), key=lambda item: item[1].value)
     text = f"{number(most.value)} ms {interval(most)} at {percent(slowest / 1000)} of the documents"
     yield Finding("slowest query", text, {"took_ms": most})
-    yield from _setting(race, cells, switched(cells, Shares(race, PROFILED)))
+    yield from _setting(race, cells)
     yield answers.checked(race, len(race.of(QUERY)), "query")
 
 
-def _setting(race: Race, cells: Shares, shares: Sequence[int]) -> Iterator[Finding]:
-    """The setting to take.
-
-    :param shares: see :func:`switched`.
-    """
-    point = break_even(cells, *_ends(cells), shares) if shares else None
-    if point is None or point.n < race.record.compared.enough:
+def _setting(race: Race, cells: Shares) -> Iterator[Finding]:
+    """The setting to take."""
+    if cells.point is None or cells.point.n < race.record.compared.enough:
         yield answers.undecided(race)
         return
-    best = _best(point, shares)
-    text = f"{SETTING}: {best:.2g}, since reading in sequence is faster from {_bounds(point, shares)} on"
-    yield Finding("recommended", text, {"break_even": point})
-    if losses := _losses(cells, shares, best):
-        share_, worst = max(losses.items(), key=lambda item: item[1].value)
-        text = f"takes up to {times_as_fast(worst)} as long, at {percent(share_ / 1000)} of the documents"
-        yield Finding(f"its own {cells.proportion():g}", text, {"ratio": worst})
+    text = f"{SETTING}: {cells.best:.2g}, since reading in sequence is faster from {cells.bounds()} on"
+    yield Finding("recommended", text, {"break_even": cells.point})
+    if worst := cells.worst():
+        text = f"takes up to {times_as_fast(worst[1])} as long, at {percent(worst[0] / 1000)} of the documents"
+        yield Finding(f"its own {cells.proportion():g}", text, {"ratio": worst[1]})
 
 
 def changes(race: Race) -> Iterator[Gain]:
@@ -149,12 +208,12 @@ def changes(race: Race) -> Iterator[Gain]:
 
 def sections(race: Race) -> list[Section]:
     """The sections of the report; none without samples at the target's own setting."""
-    cells, profiled = Shares(race), Shares(race, PROFILED)
+    cells = Shares(race)
     if AS_IS not in cells.settings:
         return []
     return [
-        Section("What loading text costs, by share of the documents", _by_share(race, cells, profiled)),
-        Section("Reading in sequence or not", [*_settings(race, cells, profiled), _figure(cells)]),
+        Section("What loading text costs, by share of the documents", _by_share(race, cells)),
+        Section("Reading in sequence or not", [*_settings(race, cells), _figure(cells)]),
         *stability.sections(race),
     ]
 
@@ -163,7 +222,6 @@ def compared(found: Comparison) -> list[Section]:
     """What a comparison says besides of its first two sides: by share, and beside it the published figures."""
     sides = found.sides[:2]
     own = [list(map(Shares, side.races)) for side in sides]
-    profiles = [Shares(side.races[0], PROFILED) for side in sides]
     rows = []
     curves: dict[str, list[tuple[float, Estimate]]] = {side.title: [] for side in sides}
     common = [share for share in own[0][0].shares(AS_IS) if all(share in c.shares(AS_IS) for of in own for c in of)]
@@ -180,7 +238,7 @@ def compared(found: Comparison) -> list[Section]:
                 change = race_ratio(*([math.log(np.median(of_race)) for of_race in side] for side in took))
             else:
                 change = ratio(took[0][0], took[1][0])
-        readers = " → ".join(profile.readers(AS_IS, share_) for profile in profiles)
+        readers = " → ".join(of[0].profiled.readers(AS_IS, share_) for of in own)
         row = {"share": percent(share_ / 1000), "ratio": change, "readers": readers}
         rows.append(row | dict(zip(("first", "second"), estimates)))
     columns: list[Column] = [Words("share", "share")]
@@ -241,8 +299,8 @@ def break_even(cells: Shares, low: str, high: str, shares: Sequence[int]) -> Est
     return crossing(np.log(np.array(sorted(shares)) / 1000), gains)
 
 
-def _by_share(race: Race, cells: Shares, profiled: Shares) -> list[str | Table]:
-    rows, most = [], 0
+def _by_share(race: Race, cells: Shares) -> list[str | Table]:
+    rows, most, profiled = [], 0, cells.profiled
     for share_ in cells.shares(AS_IS):
         name = (AS_IS, share_)
         took, documents = cells.one("took_ms", name), next(iter(cells.samples(name).values())).meta["documents"]
@@ -271,23 +329,21 @@ def _by_share(race: Race, cells: Shares, profiled: Shares) -> list[str | Table]:
     return [text, Table("shares", columns, rows)]
 
 
-def _settings(race: Race, cells: Shares, profiled: Shares) -> list[str | Table]:
-    swept = [setting for setting in cells.settings if setting != AS_IS]
-    if not swept:
+def _settings(race: Race, cells: Shares) -> list[str | Table]:
+    if not (swept := cells.swept):
         left_out = max((s.meta.get("settings_missing", 0) for s in race.of("esql-stored-fields")), default=0)
         return [
             f"This target has no `{SETTING}`, so {left_out} settings were left out; 8.19.4 has it."
             if left_out
             else "No other setting was tried."
         ]
-    low, high = _ends(cells)
-    rows = []
+    low, high, rows = swept[0], swept[-1], []
     for share_ in cells.shares(AS_IS, low, high):
         row: dict = {"share": percent(share_ / 1000)}
         for setting in cells.settings:
             if (setting, share_) in cells.names:
                 took = cells.one("took_ms", (setting, share_))
-                row[setting] = f"{number(took.value)} {interval(took)} {profiled.readers(setting, share_)}"
+                row[setting] = f"{number(took.value)} {interval(took)} {cells.profiled.readers(setting, share_)}"
         if len(swept) > 1:
             row["gain"] = cells.ratio("wall_ms", (low, share_), (high, share_))
         rows.append(row)
@@ -300,59 +356,23 @@ def _settings(race: Race, cells: Shares, profiled: Shares) -> list[str | Table]:
         "stored fields were read in sequence, or of which part of the pages, since each page is judged by itself. The "
         "last column is how many times as long the query takes without, formed within each round."
     )
-    return [_advice(race, cells, switched(cells, profiled)), text, Table("settings", columns, rows)]
+    return [_advice(race, cells), text, Table("settings", columns, rows)]
 
 
 def _name(setting: str, proportion: float | None) -> str:
     return f"its own {proportion:g}" if setting == AS_IS and proportion is not None else setting
 
 
-def _ends(cells: Shares) -> tuple[str, str]:
-    """The least setting tried, and the greatest."""
-    swept = [setting for setting in cells.settings if setting != AS_IS]
-    return swept[0], swept[-1]
-
-
-def switched(cells: Shares, profiled: Shares) -> list[int]:
-    """The shares most of whose pages are read in sequence at the least setting and not at the greatest; none where no
-    setting was tried."""
-    if len(cells.settings) < 2:
-        return []
-    low, high = _ends(cells)
-    shares = cells.shares(AS_IS, low, high)
-    return [n for n in shares if profiled.in_sequence(low, n) - profiled.in_sequence(high, n) > SWITCHED]
-
-
-def _best(point: Estimate, shares: Sequence[int]) -> float:
-    """The setting that has each share read in the faster way."""
-    return 1.0 if np.isinf(point.value) else point.value or min(shares) / 1000
-
-
-def _bounds(point: Estimate, shares: Sequence[int]) -> str:
-    """The interval of the break-even point in words."""
-
-    def told(part: float) -> str:
-        if part == 0:
-            return f"below {percent(min(shares) / 1000)}"
-        return f"above {percent(max(shares) / 1000)}" if np.isinf(part) else f"{number(100 * part)} %"
-
-    return " to ".join(dict.fromkeys(map(told, point.span)))
-
-
-def _advice(race: Race, cells: Shares, shares: Sequence[int]) -> str:
-    """The best setting for this share and size of documents.
-
-    :param shares: see :func:`switched`.
-    """
-    low, high = _ends(cells)
-    point = break_even(cells, low, high, shares)
+def _advice(race: Race, cells: Shares) -> str:
+    """The best setting for this share and size of documents."""
+    point = cells.point
     if point is None:
         return "No two shares were read in sequence at one setting and not at another, so there is no break-even point."
-    meta = next(iter(cells.samples((low, shares[-1])).values())).meta
+    meta = next(iter(cells.samples((cells.swept[0], cells.switched[-1])).values())).meta
     text = f"texts of {meta['chars'] / meta['documents']:.0f} characters"
     if race.index.get("docs"):
         text += f" ({race.index['store_bytes'] / race.index['docs']:.0f} bytes a document in the index)"
-    best = _best(point, shares)
+    best = cells.best
     if np.isinf(point.value):
         advice = "Reading in sequence is faster at none of the shares tried"
     elif point.value == 0:
@@ -361,33 +381,21 @@ def _advice(race: Race, cells: Shares, shares: Sequence[int]) -> str:
         advice = f"Reading in sequence is faster from a share of {number(100 * point.value)} % on"
     advice += f", for {text}"
     if point.known:
-        advice += f"; 95 % interval of the break-even point: {_bounds(point, shares)}"
+        advice += f"; 95 % interval of the break-even point: {cells.bounds()}"
     enough = race.record.compared.enough
     if point.n < enough:
         return f"{advice}. {point.n} rounds are too few to advise a setting, it takes {enough}."
-    return f"{advice}, n = {point.n}. **Best setting: {best:.2g}.**{_forgone(cells, shares, best)}"
+    return f"{advice}, n = {point.n}. **Best setting: {best:.2g}.**{_forgone(cells)}"
 
 
-def _losses(cells: Shares, shares: Sequence[int], best: float) -> dict[int, Estimate]:
-    """Times as long as at the best setting a query takes at the target's own, by the shares that the two have read in
-    different ways."""
-    proportion = cells.proportion()
-    if proportion is None:
-        return {}
-    (low, high), (least, most) = _ends(cells), sorted((best, proportion))
-    could, as_it_is = (low, high) if best < proportion else (high, low)
-    found = [n for n in shares if least <= n / 1000 < most]
-    return {n: cells.ratio("wall_ms", (could, n), (as_it_is, n)) for n in found}
-
-
-def _forgone(cells: Shares, shares: Sequence[int], best: float) -> str:
+def _forgone(cells: Shares) -> str:
     """What the target's own setting costs at worst."""
-    proportion, losses = cells.proportion(), _losses(cells, shares, best)
+    proportion, found = cells.proportion(), cells.worst()
     if proportion is None:
         return ""
-    if not losses:
+    if not found:
         return f" The target's own {proportion:g} does as well at the shares tried."
-    share_, worst = max(losses.items(), key=lambda item: item[1].value)
+    share_, worst = found
     return (
         f" At its own {proportion:g} a query takes up to {number(worst.value)} {interval(worst)} times as long as at "
         f"that, at a share of {percent(share_ / 1000)}."

@@ -17,7 +17,7 @@ from _tools.report.text import interval, number, percent
 from cluster_metrics.ingest.load import EPOCH, pace_of
 
 from . import rates
-from .bottleneck import Bottleneck, finding
+from .bottleneck import finding
 from .ingest import (
     SUMMARY,
     arrived,
@@ -75,6 +75,7 @@ def sections(race: Race) -> list[Section]:
     """The sections of the report; none when the load was not finished."""
     if not race.of(EPOCH):
         return []
+    columns = [Words("row", "row", of=str), Words("why", "why", of=LEFT_OUT.get)]
     return [
         held_back_section(race, _on_time(race)),
         Section("How to read this", [FIRST_TIME]),
@@ -83,16 +84,7 @@ def sections(race: Race) -> list[Section]:
         Section("Service time and latency", times(race)),
         Section("Documents", [documents(race)]),
         Section("How far to trust this", ["".join(stability.told(warnings(race)))]),
-        Section(
-            "Rows of Rally's summary to leave out",
-            [
-                Table(
-                    "left out",
-                    [Words("row", "row"), Words("why", "why")],
-                    [{"row": row, "why": why} for row, why in LEFT_OUT.items()],
-                )
-            ],
-        ),
+        Section("Rows of Rally's summary to leave out", [Table.of("left out", columns, LEFT_OUT)]),
     ]
 
 
@@ -139,7 +131,7 @@ def _missed(race: Race) -> RaceWarning | None:
         seen, part = "target not reached in the spike: the rate is", best / spike
     else:
         return None
-    found = _held_back(race)
+    found = held_back(race, _on_time(race))
     why = "this cluster is not shown to carry the load"
     if found.of_client:
         why = f"what held it back was {found.name}, so the cluster may carry more"
@@ -153,25 +145,18 @@ def _on_time(race: Race) -> bool:
     return bool(race.parameters["paced"] and len(steady) and _verdict(race, goal, mean(steady)) == REACHED)
 
 
-def _held_back(race: Race) -> Bottleneck:
-    return held_back(race, _on_time(race))
-
-
 def answer(race: Race) -> Iterator[Finding]:
     """Whether the target is reached, the rate, and what became of the documents."""
     if not race.of(EPOCH):
         return
-    goal, steady = pace_of(race.parameters)["docs_per_second"], _steady(race)
-    yield finding(_held_back(race))
+    goal, steady, found = pace_of(race.parameters)["docs_per_second"], _steady(race), held_back(race, _on_time(race))
+    yield finding(found)
     if goal and len(steady):
         average = mean(steady)
         part = f"{percent(average.value / goal)} {interval(average, lambda x: percent(x / goal))}"
-        verdict, found = _verdict(race, goal, average), _held_back(race)
-        by = (
-            " by these clients, what the cluster can take is not shown"
-            if verdict != REACHED and found.of_client
-            else ""
-        )
+        verdict = _verdict(race, goal, average)
+        unknown = verdict != REACHED and found.of_client
+        by = " by these clients, what the cluster can take is not shown" if unknown else ""
         text = f"{verdict}{by}: {part} of {goal:,.0f} documents/s"
         yield Finding("target", text, {"rate": average})
     yield steady_rate(race)
@@ -241,7 +226,7 @@ def _told(race: Race, goal: float, average: Estimate) -> str:
         room = interval(average, lambda x: percent(x / goal - 1))
         return f"**{verdict}, with a headroom of {percent(average.value / goal - 1)}** {room} at full load.\n"
     part = f"{percent(average.value / goal)} of the target {interval(average, lambda x: percent(x / goal))}"
-    found = _held_back(race)
+    found = held_back(race, _on_time(race))
     by = " by these clients" if found.of_client else ""
     so = " What it can take is not shown." if found.of_client else ""
     return f"**{verdict}{by}:** the steady rate is {part}. Held back by {found.text}.{so}\n"

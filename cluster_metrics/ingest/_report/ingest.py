@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from _tools.report.table import Column, Table, Words
 from _tools.report.text import count, interval, number, percent, started
 from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.ingest.account import REPEATED
-from cluster_metrics.ingest.load import BULK, EPOCH
+from cluster_metrics.ingest.load import BULK, EPOCH, FIGURES
 
 from . import rates
 from .bottleneck import Bottleneck, bottleneck, explained, finding, of_load, pooled, table
@@ -42,43 +43,16 @@ COUNTED = {
 """What the target counts of an epoch, in ms, beside its wall time."""
 PERCENTILES = {"50_0": "50", "90_0": "90", "99_0": "99", "99_9": "99.9", "99_99": "99.99", "100_0": "100"}
 """As Rally's results call them."""
-BATCHES = (
-    "epoch",
-    "batch",
-    "client",
-    "rows",
-    "wall_ms",
-    "took_ms",
-    "send_ms",
-    "parse_ms",
-    "encode_ms",
-    "bytes_out",
-    "bytes_in",
-    *REPEATED,
-    "errors",
-)
+BATCHES = ("epoch", "batch", "client", "rows", "wall_ms", "took_ms", *FIGURES, "errors")
 """Columns of ``es_profile_ingest_batches.csv`` after the start (UTC): one row per bulk request."""
 EPOCHS = (
-    "epoch",
-    "rows",
-    "wall_ms",
-    "took_sum_ms",
-    "index_ms",
-    "refresh_ms",
-    "merge_ms",
-    "flush_ms",
-    "merge_mb",
-    "translog_mb",
-    "target_cpu_ms",
-    "gc_young_ms",
-    "gc_old_ms",
-    *REPEATED,
+    *("epoch", "rows", "wall_ms", "took_sum_ms", "index_ms", "refresh_ms", "merge_ms", "flush_ms", "merge_mb"),
+    *("translog_mb", "target_cpu_ms", "gc_young_ms", "gc_old_ms", *REPEATED),
 )
 """Columns of ``es_profile_ingest_epoch.csv``: one row per epoch."""
 
 
 SUMMARY = "throughput is a mean since the task began, so it lags behind the rate; cumulative times are of all indices"
-warnings = stability.warnings
 
 
 def answer(race: Race) -> Iterator[Finding]:
@@ -368,13 +342,11 @@ def times(race: Race) -> list[str | Table]:
         return ["Rally's results of this race are missing."]
     shown = {k: text for k, text in PERCENTILES.items() if k in found["service_time"]}
     service, latency = ([found[name][k] for k in shown] for name in ("service_time", "latency"))
-    rows, jumps = [], []
-    for i, text in enumerate(shown.values()):
-        step = service[i] / service[i - 1] if i else 1.0
-        jumps.append(step)
-        rows.append(
-            {"percentile": text, "service_time": service[i], "latency": latency[i], "step": step if i else None}
-        )
+    jumps = [1.0, *(after / before for before, after in pairwise(service))]
+    rows = [
+        {"percentile": text, "service_time": of_service, "latency": of_latency, "step": step if i else None}
+        for i, (text, of_service, of_latency, step) in enumerate(zip(shown.values(), service, latency, jumps))
+    ]
     paced = race.parameters.get("paced", False)
     what = "Service time is from the start of sending to the end of the response. " + (
         "The load was paced, so latency is "

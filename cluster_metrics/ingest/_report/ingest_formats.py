@@ -1,7 +1,8 @@
 """Explains an ingest-formats race: what SMILE buys over JSON, by bulk size, and whether a blog's claims hold."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -74,26 +75,20 @@ class Cells(rounds.Cells):
         """Bulk sizes that all of these have."""
         return sorted(set.intersection(*({size for s, size in self.names if s == one} for one in series)))
 
-    def per_million(self, key: str, size: int, *series: Series) -> list[Samples]:
-        """Per million documents, of a time in ms in s, of bytes in kB; in the rounds that all of these have."""
-        return self.values(_per_million(key), *((one, size) for one in series))
-
     def median_of(self, key: str, size: int, series: Series) -> Estimate:
-        return median(self.per_million(key, size, series)[0])
+        return self.one(_per_million(key), (series, size))
 
     def rate(self, size: int, series: Series) -> Estimate:
         """Documents per second."""
-        return median(1e6 / self.per_million("wall_ms", size, series)[0])
+        return self.one(lambda meta: 1e6 / _per_million("wall_ms")(meta), (series, size))
 
     def gain(self, size: int, series: Series) -> Estimate:
         """Documents per second against JSON, formed within each round."""
-        own, base = self.per_million("wall_ms", size, series, series.base)
-        return paired_ratio(own, base)
+        return self.ratio(_per_million("wall_ms"), (series, size), (series.base, size))
 
     def against(self, key: str, size: int, series: Series) -> Estimate:
         """A figure over that of JSON, formed within each round."""
-        base, own = self.per_million(key, size, series.base, series)
-        return paired_ratio(base, own)
+        return self.ratio(_per_million(key), (series.base, size), (series, size))
 
     def over_sizes(self, key: str, series: Series) -> tuple[Samples, Samples]:
         """A row per bulk size and a column per round, of the rounds that all have: JSON, and this format."""
@@ -102,11 +97,9 @@ class Cells(rounds.Cells):
         return found[: len(sizes)], found[len(sizes) :]
 
 
-def _per_million(key: str) -> rounds.Figure:
+def _per_million(key: str) -> Callable[[Mapping[str, Any]], float]:
+    """Per million documents, of a time in ms in s, of bytes in kB."""
     return lambda meta: 1000 * meta[key] / meta["rows"]
-
-
-warnings = stability.warnings
 
 
 def answer(race: Race) -> Iterator[Finding]:
@@ -320,17 +313,15 @@ def _curves(cells: Cells) -> Iterator[Figure]:
 def _costs(cells: Cells) -> list[str | Table]:
     times = {"wall_ms": "wall s", "target_cpu_ms": "target CPU s", "index_ms": "indexing s"}
     times |= {"client_cpu_ms": "client CPU s"}
-    rows = []
-    for series in cells.series:
-        for size in cells.sizes(series):
-            (send,), (requests,) = (cells.per_million(key, size, series) for key in ("send_ms", "requests"))
-            rows.append(
-                {"documents": series.load, "format": series.encoding, "bulk_size": f"{size:,}"}
-                | {key: cells.median_of(key, size, series) for key in times}
-                | {"request_ms": median(send / requests).value}
-                | {"mb": cells.median_of("bytes_out", size, series).value / 1000}
-                | {"pauses_ms": 1000 * float(np.mean(cells.per_million("gc_ms", size, series)[0]))}
-            )
+    rows = [
+        {"documents": series.load, "format": series.encoding, "bulk_size": f"{size:,}"}
+        | {key: cells.median_of(key, size, series) for key in times}
+        | {"request_ms": cells.one(_per_request, (series, size)).value}
+        | {"mb": cells.median_of("bytes_out", size, series).value / 1000}
+        | {"pauses_ms": 1000 * float(np.mean(cells.values(_per_million("gc_ms"), (series, size))[0]))}
+        for series in cells.series
+        for size in cells.sizes(series)
+    ]
     columns = [Words("documents", "documents"), Words("format", "format"), Column("bulk_size", "bulk size")]
     columns += [Column(key, text) for key, text in times.items()]
     columns += [Column("request_ms", "ms per request"), Column("mb", "MB"), Column("pauses_ms", "pauses", "ms")]
@@ -340,6 +331,10 @@ def _costs(cells: Cells) -> list[str | Table]:
         "that stop all else, their mean over rounds."
     )
     return [text, Table("costs", columns, rows)]
+
+
+def _per_request(meta: Mapping[str, Any]) -> float:
+    return _per_million("send_ms")(meta) / _per_million("requests")(meta)
 
 
 def _encoding(race: Race, cells: Cells) -> list[str | Table]:

@@ -1,6 +1,7 @@
 """What the parts of the production query cost a document, each with the bare loops that it consists of."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,31 +18,25 @@ from cluster_metrics.wire.questions import HDR
 
 DIGITS = str(HDR["hdr"]["number_of_significant_value_digits"])
 FILTER = Loop("FilterBenchmark.visit", {"filter": "conjunction"})
-ALL = {"documents": "0"}
+AGGREGATED = {
+    "SumBenchmark": {},
+    "TDigestBenchmark": {"compression": "100", "digest": "hybrid"},
+    "HdrBenchmark": {"digits": DIGITS},
+}
+"""What is done with the values of a field, and its parameters."""
 
 
-def reading(field: str) -> Loop:
-    return Loop("DocValuesBenchmark.oneInNodes", {"field": field})
-
-
-def summing(field: str) -> list[Loop]:
-    return [reading(field), Loop("SumBenchmark.coverage", {**ALL, "field": field})]
-
-
-def by_tdigest(field: str) -> list[Loop]:
-    given = {"compression": "100", "digest": "hybrid", **ALL, "field": field}
-    return [reading(field), Loop("TDigestBenchmark.coverage", given)]
-
-
-def by_hdr(field: str) -> list[Loop]:
-    return [reading(field), Loop("HdrBenchmark.coverage", {"digits": DIGITS, **ALL, "field": field})]
+def loops(benchmark: str, field: str) -> list[Loop]:
+    """Reading the values of a field, and what is done with them."""
+    given = {**AGGREGATED[benchmark], "documents": "0", "field": field}
+    return [Loop("DocValuesBenchmark.oneInNodes", {"field": field}), Loop(f"{benchmark}.coverage", given)]
 
 
 def aggregator(aggregations: str) -> list[Loop]:
     return [Loop("AggregatorBenchmark.coverage", {"aggregations": aggregations})]
 
 
-SUMS, TDIGEST, HDR_LOOPS = ([loop for f in FIELDS for loop in of(f)] for of in (summing, by_tdigest, by_hdr))
+SUMS, TDIGEST, HDR_LOOPS = ([loop for f in FIELDS for loop in loops(name, f)] for name in AGGREGATED)
 
 
 def costs(race: Race) -> list[Cost]:
@@ -53,18 +48,18 @@ def costs(race: Race) -> list[Cost]:
 def _per_document(race: Race, ms: Estimate) -> Estimate:
     """Of a coverage, which reads all documents of an epoch once: in ns a document."""
     factor = 1e6 / race.parameters["rows_per_epoch"]
-    return Estimate(ms.n, factor * ms.value, factor * ms.low, factor * ms.high, ms.cv, ms.freedom)
+    return replace(ms, value=factor * ms.value, low=factor * ms.low, high=factor * ms.high)
 
 
 def _fitted(race: Race, cells: Cells) -> Iterator[Cost]:
     fit = fitted(cells)
     if not fit:
         return
-    loops = {"filter and visit of the documents": [FILTER], "sum": summing(FIELDS[0])}
-    loops |= {f"percentiles of {field}": by_tdigest(field) for field in FIELDS}
+    known = {"filter and visit of the documents": [FILTER], "sum": loops("SumBenchmark", FIELDS[0])}
+    known |= {f"percentiles of {field}": loops("TDigestBenchmark", field) for field in FIELDS}
     for term, part in zip(TERMS, fit.parts):
-        if term.name in loops:
-            yield Cost(term.name, _per_document(race, part.each), loops[term.name])
+        if term.name in known:
+            yield Cost(term.name, _per_document(race, part.each), known[term.name])
 
 
 def _differences(race: Race, cells: Cells) -> Iterator[Cost]:
@@ -77,9 +72,9 @@ def _differences(race: Race, cells: Cells) -> Iterator[Cost]:
         ("the same by HDR", _serial("D_hdr"), START.name, [FILTER, *SUMS, *HDR_LOOPS], True),
         ("the same by HDR, with the aggregators", _serial("D_hdr"), START.name, aggregator("sums+hdr"), True),
     )
-    for name, cell, base, loops, whole in wanted:
+    for name, cell, base, of, whole in wanted:
         if cells.has(cell, base):
-            yield Cost(name, _per_document(race, _difference(cells, cell, base)), loops, whole=whole)
+            yield Cost(name, _per_document(race, _difference(cells, cell, base)), of, whole=whole)
 
 
 def _serial(variant: str) -> str:

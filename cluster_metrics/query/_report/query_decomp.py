@@ -1,9 +1,8 @@
 """Explains a query-decomp race: where the time of the production query goes, and what each change buys."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from _tools.report import answer as answers
 from _tools.report import plots, stability, timelines
 from _tools.report.answer import Finding, RaceWarning, times_as_fast
 from _tools.report.cells import Cells, cells_of
-from _tools.report.gains import Gain, over_base
+from _tools.report.gains import Gain, over_base, summed
 from _tools.report.race import Race, Sample
 from _tools.report.references import PROFILING, beside
 from _tools.report.section import Figure, Section
@@ -82,14 +81,11 @@ COMPONENTS = (
 WHOLE_PART = Component("whole: production", PRODUCTION.name, (PRODUCTION.name,), lambda d: d)
 INSTEAD = Component("instead: 3 percentiles, HDR", "C_hdr − A", ("A", "C_hdr"), lambda a, c: c - a)
 CHANGED = {
-    "production": (PRODUCTION.by("serial"), 1.0),
     "by msearch": (PRODUCTION.by("msearch"), 8.8),
     "HDR, serial": (VARIANTS["D_hdr"].by("serial"), 1323 / 845),
     "by msearch and HDR": (VARIANTS["D_hdr"].by("msearch"), 13.1),
 }
-"""Configuration and speed-up in PROFILING, by its text."""
-CHANGES = tuple((text, changed.name, found) for text, (changed, found) in CHANGED.items())
-"""Text, cell and speed-up in PROFILING."""
+"""What is changed of production: configuration and speed-up in PROFILING, by its text."""
 SUMMARY = "throughput of a configuration counts searches, latency a coverage: all searches of one epoch"
 
 
@@ -105,18 +101,17 @@ def coverages(race: Race) -> list[Sample]:
 def answer(race: Race) -> Iterator[Finding]:
     """The greatest part of the production query, what each change buys, and the change to take."""
     cells = cells_of(race, coverage.TYPE)
+    greatest = None
     if fit := attribution.fitted(_with_parts(race)):
-        of, whole = fit.percentiles.share, fit.whole.ms
-        text = f"{percent(of.value)} {interval(of, percent)} of {number(whole.value)} ms a coverage"
-        yield Finding(fit.percentiles.name, text, {"share": of, "wall_ms": whole})
+        greatest = fit.percentiles.name, fit.percentiles.share, fit.whole.ms
     elif cells.has(WHOLE, *(cell for component in COMPONENTS for cell in component.cells)):
         shares = {component.name: component.share(cells) for component in COMPONENTS[:-1]}
-        name, part = max(shares.items(), key=lambda item: item[1].value)
-        wall = cells.one("wall_ms", WHOLE)
+        greatest = *max(shares.items(), key=lambda item: item[1].value), cells.one("wall_ms", WHOLE)
+    if greatest:
+        name, part, wall = greatest
         text = f"{percent(part.value)} {interval(part, percent)} of {number(wall.value)} ms a coverage"
         yield Finding(name, text, {"share": part, "wall_ms": wall})
-    changes = {text: cell for text, cell, _ in CHANGES[1:] if cells.has(WHOLE, cell)}
-    if changes:
+    if changes := changed_in(cells):
         gains = {text: cells.ratio("wall_ms", cell, WHOLE) for text, cell in changes.items()}
         told = answers.joined((text, times_as_fast(gain)) for text, gain in gains.items())
         yield Finding("times as fast", told, gains)
@@ -162,17 +157,17 @@ def sections(race: Race) -> list[Section]:
 def changes(race: Race) -> Iterator[Gain]:
     """What each change to the production query gains and costs."""
     cells, cpu = cells_of(race, coverage.TYPE), _cpu_ms(race)
-    for text, cell, _ in CHANGES[1:]:
-        if cells.has(WHOLE, cell):
-            found = over_base(cells, WHOLE, cell, client_cpu="client_ms", bytes=_bytes)
-            if WHOLE in cpu and cell in cpu:
-                found["target_cpu"] = ratio(np.array(cpu[WHOLE]), np.array(cpu[cell]))
-            found |= {"error_before": _greatest_error(cells, WHOLE), "error": _greatest_error(cells, cell)}
-            yield Gain(change_of(CHANGED[text][0], text), WHOLE, cells.ratio("wall_ms", cell, WHOLE), found)
+    for text, cell in changed_in(cells).items():
+        found = over_base(cells, WHOLE, cell, client_cpu="client_ms", bytes=summed("request_bytes", "response_bytes"))
+        if WHOLE in cpu and cell in cpu:
+            found["target_cpu"] = ratio(np.array(cpu[WHOLE]), np.array(cpu[cell]))
+        found |= {"error_before": _greatest_error(cells, WHOLE), "error": _greatest_error(cells, cell)}
+        yield Gain(change_of(CHANGED[text][0], text), WHOLE, cells.ratio("wall_ms", cell, WHOLE), found)
 
 
-def _bytes(meta: Mapping[str, Any]) -> float:
-    return meta["request_bytes"] + meta["response_bytes"]
+def changed_in(cells: Cells) -> dict[str, str]:
+    """The changes that a race has beside production: of each the cell, by its text."""
+    return {text: of.name for text, (of, _) in CHANGED.items() if cells.has(WHOLE, of.name)}
 
 
 def _greatest_error(cells: Cells, cell: str) -> float:
@@ -194,8 +189,8 @@ def reference(race: Race) -> list[str | Table]:
         for component in COMPONENTS
         if whole and component.reference and cells.has(WHOLE, *component.cells)
     ]
-    changes = [(text, cell, found) for text, cell, found in CHANGES[1:] if cells.has(WHOLE, cell)]
-    gains = [(text, cells.ratio("wall_ms", cell, WHOLE), found) for text, cell, found in changes]
+    changes = changed_in(cells).items()
+    gains = [(text, cells.ratio("wall_ms", cell, WHOLE), CHANGED[text][1]) for text, cell in changes]
     blocks: list[str | Table] = [
         f"{PROFILING.cited} There the production query differed by 2.1 % between two runs.",
     ]
@@ -208,62 +203,60 @@ def reference(race: Race) -> list[str | Table]:
     return blocks
 
 
+def by_pass(race: Race, key: str) -> dict[str, dict[int, list[float]]]:
+    """A figure of the headline cells, by cell and pass; of the samples that have it."""
+    found: dict[str, dict[int, list[float]]] = {}
+    for sample in race.of(HEADLINE):
+        if key in sample.meta:
+            found.setdefault(sample.cell, {}).setdefault(sample.meta["pass"], []).append(float(sample.meta[key]))
+    return found
+
+
 def headline(race: Race, cell: str, key: str) -> Estimate | None:
     """The median over passes of a headline cell's median in each, as samples of one pass share what disturbs it; None
     when the race has none."""
-    passes: dict[int, list[float]] = {}
-    for sample in race.of(HEADLINE):
-        if sample.cell == cell:
-            passes.setdefault(sample.meta["pass"], []).append(float(sample.meta[key]))
-    return median(np.array([np.median(of) for of in passes.values()])) if passes else None
+    passes = by_pass(race, key).get(cell)
+    return median(passes_of(passes)) if passes else None
 
 
 def _variants(race: Race, cells: Cells) -> list[Section]:
-    rows = []
-    for name, variant in VARIANTS.items():
-        cell = variant.by("serial").name
-        if cells.has(cell):
-            took, cell_took = cells.one("took_ms", cell), headline(race, cell, "took_ms")
-            rows.append(
-                {
-                    "variant": name,
-                    "aggregations": variant.text,
-                    "n": took.n,
-                    "took_ms": took,
-                    "cv": took.cv,
-                    "headline": f"{number(cell_took.value)} ({cell_took.n})" if cell_took else None,
-                }
-            )
+    serial = {name: variant.by("serial").name for name, variant in VARIANTS.items()}
+    took = {name: cells.one("took_ms", cell) for name, cell in serial.items() if cells.has(cell)}
+
+    def in_passes(name: str) -> str | None:
+        found = headline(race, serial[name], "took_ms")
+        return f"{number(found.value)} ({found.n})" if found else None
+
     columns = [
-        Words("variant", "configuration"),
-        Words("aggregations", "aggregations"),
-        Column("n", "n"),
-        Column("took_ms", "took", "ms"),
-        share("cv", "CV"),
-        Column("headline", "headline cells (passes)"),
+        Words("variant", "configuration", of=str),
+        Words("aggregations", "aggregations", of=lambda name: VARIANTS[name].text),
+        Column("n", "n", of=lambda name: took[name].n),
+        Column("took_ms", "took", "ms", of=took.get),
+        share("cv", "CV", of=lambda name: took[name].cv),
+        Column("headline", "headline cells (passes)", of=in_passes),
     ]
     text = (
         "Time that Elasticsearch reports (`took`) per coverage, summed over its serial searches: median over the "
         "rounds of the plan with its 95 % interval."
     )
-    return [Section("Time by configuration", [text, Table("variants", columns, rows)])] if rows else []
+    return [Section("Time by configuration", [text, Table.of("variants", columns, took)])] if took else []
 
 
 def _attribution(cells: Cells) -> list[Section]:
     names = [WHOLE, *(cell for component in COMPONENTS for cell in component.cells)]
     if not cells.has(*names):
         return []
-    rows = [
-        _subtracted(c, cells, names) | {"share": 1.0 if c is WHOLE_PART else c.share(cells, names)}
-        for c in (*COMPONENTS, WHOLE_PART)
-    ]
-    if cells.has(*INSTEAD.cells):
-        rows.append(_subtracted(INSTEAD, cells))
+    instead = [INSTEAD] if cells.has(*INSTEAD.cells) else []
+    shares = {c.name: c.share(cells, names) for c in COMPONENTS} | {WHOLE_PART.name: 1.0}
+
+    def figure(c: Component, key: str) -> Estimate:
+        return c.of(cells, key, () if c is INSTEAD else names)
+
     columns = [
-        Words("component", "component"),
-        Column("wall_ms", "wall", "ms"),
-        share("share", "share"),
-        Column("took_ms", "took", "ms"),
+        Words("component", "component", of=lambda c: f"{c.name} ({c.difference})"),
+        Column("wall_ms", "wall", "ms", of=lambda c: figure(c, "wall_ms")),
+        share("share", "share", of=lambda c: shares.get(c.name)),
+        Column("took_ms", "took", "ms", of=lambda c: figure(c, "took_ms").value),
     ]
     text = (
         "Differences of serial coverages, which need not tell the parts apart as the fit above does: means over rounds "
@@ -271,34 +264,19 @@ def _attribution(cells: Cells) -> list[Section]:
         "counts with its aggregations. Shares are of wall time at the client. `took` stands beside: Elasticsearch cuts "
         "it to whole milliseconds per search, so 30 searches may lose up to 30 ms of a coverage."
     )
-    return [Section("By subtraction", [text, Table("attribution", columns, rows)])]
-
-
-def _subtracted(component: Component, cells: Cells, among: Sequence[str] = ()) -> dict[str, Any]:
-    return {
-        "component": f"{component.name} ({component.difference})",
-        "wall_ms": component.of(cells, "wall_ms", among),
-        "took_ms": component.of(cells, "took_ms", among).value,
-    }
+    components = [*COMPONENTS, WHOLE_PART, *instead]
+    return [Section("By subtraction", [text, Table.of("attribution", columns, components)])]
 
 
 def _transports(cells: Cells) -> list[Section]:
     rows, walls = [], {}
     for name, variant in VARIANTS.items():
         serial, msearch = (variant.by(transport).name for transport in TRANSPORTS)
-        if not cells.has(serial, msearch):
-            continue
-        saved = cells.of(lambda s, m: 1 - m / s, "wall_ms", serial, msearch)
-        walls[name] = {t: cells.one("wall_ms", variant.by(t).name) for t in TRANSPORTS}
-        rows.append(
-            {
-                "variant": name,
-                **walls[name],
-                "n": saved.n,
-                "saved": saved,
-                "parallelism": cells.one("parallelism", msearch).value,
-            }
-        )
+        if cells.has(serial, msearch):
+            saved = cells.of(lambda s, m: 1 - m / s, "wall_ms", serial, msearch)
+            walls[name] = {t: cells.one("wall_ms", variant.by(t).name) for t in TRANSPORTS}
+            row = {"variant": name, "n": saved.n, "saved": saved} | walls[name]
+            rows.append(row | {"parallelism": cells.one("parallelism", msearch).value})
     if not rows:
         return []
     columns = [
@@ -318,27 +296,25 @@ def _transports(cells: Cells) -> list[Section]:
 
 
 def _changes(cells: Cells) -> list[Section]:
-    rows = []
-    for text, cell, _ in CHANGES:
-        if cells.has(WHOLE, cell):
-            speedup = cells.ratio("wall_ms", cell, WHOLE)
-            wall = cells.of(lambda own, whole: own, "wall_ms", cell, WHOLE).value
-            rows.append({"configuration": f"{text} ({cell})", "wall_ms": wall, "n": speedup.n, "speedup": speedup})
-    if len(rows) < 2:
+    changes = changed_in(cells)
+    if not changes:
         return []
-    columns = [Words("configuration", "configuration"), Column("wall_ms", "wall", "ms"), Column("n", "n")]
-    columns.append(times("speedup", "speed-up"))
+    shown = [("production", WHOLE), *changes.items()]
+    columns = [
+        Words("configuration", "configuration", of=lambda item: "{} ({})".format(*item)),
+        Column("wall_ms", "wall", "ms", of=lambda item: median(cells.values("wall_ms", item[1], WHOLE)[0]).value),
+        Column("n", "n", of=lambda item: len(cells.rounds(item[1], WHOLE))),
+        times("speedup", "speed-up", of=lambda item: cells.ratio("wall_ms", item[1], WHOLE)),
+    ]
     text = (
         "Speed-ups are medians over rounds of the ratio within each round, the times beside them medians over the same "
         "rounds: a ratio of medians need not be their quotient."
     )
-    return [Section("What each change buys", [text, Table("changes", columns, rows)])]
+    return [Section("What each change buys", [text, Table.of("changes", columns, shown)])]
 
 
 def _agreement(race: Race, cells: Cells) -> list[Section]:
-    passes: dict[str, dict[int, list[float]]] = {}
-    for sample in race.of(HEADLINE):
-        passes.setdefault(sample.cell, {}).setdefault(sample.meta["pass"], []).append(float(sample.meta["wall_ms"]))
+    passes = by_pass(race, "wall_ms")
     found, rows, not_steady = {}, [], server.unsteady(race)
     for cell in sorted(name for name in passes if cells.has(name)):
         levels, plan = passes_of(passes[cell]), cells.values("wall_ms", cell)[0]
@@ -385,32 +361,30 @@ def _accuracy(race: Race) -> list[Section]:
 
 def _cpu_ms(race: Race) -> dict[str, list[float]]:
     """CPU time of the target per coverage, by headline cell, one for each of its passes."""
-    found: dict[str, list[float]] = {}
-    for sample in race.of(HEADLINE):
-        if "target_cpu_ms" in sample.meta:
-            key = (sample.cell, sample.meta["pass"])
-            in_pass = [s for s in race.of(HEADLINE) if (s.cell, s.meta["pass"]) == key]
-            found.setdefault(sample.cell, []).append(sample.meta["target_cpu_ms"] / len(in_pass))
-    return found
+    walls = by_pass(race, "wall_ms")
+    return {
+        cell: [ms / len(walls[cell][number_of]) for number_of, found in passes.items() for ms in found]
+        for cell, passes in by_pass(race, "target_cpu_ms").items()
+    }
 
 
 def _cpu(race: Race) -> list[Section]:
-    found = sorted(_cpu_ms(race).items())
-    rows = [{"cell": cell, "n": len(v), "cpu_ms": float(np.median(v))} for cell, v in found]
+    found = _cpu_ms(race)
     text = (
         "CPU time of the target's nodes per coverage, over each pass of a headline cell. It includes what the nodes do "
         "besides, up to a second of idling per pass."
     )
-    columns = [Words("cell", "configuration"), Column("n", "passes"), Column("cpu_ms", "CPU", "ms")]
-    return [Section("Target CPU", [text, Table("cpu", columns, rows)])] if rows else []
+    columns = [
+        Words("cell", "configuration", of=str),
+        Column("n", "passes", of=lambda cell: len(found[cell])),
+        Column("cpu_ms", "CPU", "ms", of=lambda cell: float(np.median(found[cell]))),
+    ]
+    return [Section("Target CPU", [text, Table.of("cpu", columns, sorted(found))])] if found else []
 
 
 def drift_check(race: Race) -> stability.Check:
     """Holds the production query of the first pass against that of the last."""
-    passes: dict[int, list[float]] = {}
-    for sample in race.of(HEADLINE):
-        if sample.cell == WHOLE:
-            passes.setdefault(sample.meta["pass"], []).append(float(sample.meta["wall_ms"]))
+    passes = by_pass(race, "wall_ms").get(WHOLE, {})
     if len(passes) < 2:
         return ""
     first, last = np.array(passes[min(passes)]), np.array(passes[max(passes)])

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from _tools.report import answer as answers
 from _tools.report import plots, stability, timelines
 from _tools.report.answer import Finding, times_as_fast
 from _tools.report.cells import cells_of
-from _tools.report.gains import Gain, over_base
+from _tools.report.gains import Gain, over_base, summed
 from _tools.report.race import Race, Sample
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate, median, optimism, paired_ratio
@@ -129,9 +128,6 @@ def advice(found: list[Point], max_error: float, gate: Gate) -> str:
     )
 
 
-warnings = stability.warnings
-
-
 def answer(race: Race) -> Iterator[Finding]:
     """The fastest configuration within the error, the limit, and what is most accurate."""
     found = points(race)
@@ -167,13 +163,11 @@ def changes(race: Race) -> Iterator[Gain]:
     base = next((p for p in found if p.name == BASE), None)
     for p in found if base else ():
         if base and p is not base:
-            paid = over_base(cells, BASE, p.name, client_cpu="client_ms", bytes=_bytes)
+            paid = over_base(
+                cells, BASE, p.name, client_cpu="client_ms", bytes=summed("request_bytes", "response_bytes")
+            )
             paid |= {"target_cpu": p.cpu_ms / base.cpu_ms, "error_before": base.error, "error": p.error}
             yield Gain(change_of(p.configuration), BASE, p.speedup, paid)
-
-
-def _bytes(meta: Mapping[str, Any]) -> float:
-    return meta["request_bytes"] + meta["response_bytes"]
 
 
 def _bound(race: Race) -> float:
@@ -241,27 +235,12 @@ def _rounds_figure(race: Race, found: list[Point]) -> Figure:
 
 
 def _all(found: list[Point], on_front: list[Point]) -> list[str | Table]:
-    rows = [
-        {
-            "configuration": f"{p.name} ◆" if p in on_front else p.name,
-            "change": p.configuration.text,
-            "n": p.wall_ms.n,
-            "wall_ms": p.wall_ms,
-            "took_ms": p.took_ms.value,
-            "cpu_ms": p.cpu_ms,
-            "speedup": p.speedup,
-            "error": p.error,
-            "extreme_error": p.extreme_error,
-            "sum_error": p.sum_error,
-        }
-        for p in found
-    ]
     columns = [
-        Words("configuration", "configuration"),
-        Words("change", "change"),
-        Column("n", "n"),
+        Words("configuration", "configuration", of=lambda p: f"{p.name} ◆" if p in on_front else p.name),
+        Words("change", "change", of=lambda p: p.configuration.text),
+        Column("n", "n", of=lambda p: p.wall_ms.n),
         Column("wall_ms", "wall", "ms"),
-        Column("took_ms", "took", "ms"),
+        Column("took_ms", "took", "ms", of=lambda p: p.took_ms.value),
         Column("cpu_ms", "CPU", "ms"),
         Column("speedup", "times as fast"),
         Column("error", "error p50, p90", form=error_text),
@@ -274,53 +253,38 @@ def _all(found: list[Point], on_front: list[Point]) -> list[str | Table]:
         "is the target's, over some seconds of this configuration alone (`frontier_cpu_seconds`). Errors are the "
         "greatest relative ones measured, over all nodes, fields and rounds."
     )
-    return [text, Table("configurations", columns, rows)]
+    return [text, Table.of("configurations", columns, found)]
 
 
 def _front(on_front: list[Point]) -> list[str | Table]:
-    rows = [
-        {
-            "configuration": p.name,
-            "wall_ms": p.wall_ms.value,
-            "error": p.error,
-            "extreme_error": p.extreme_error,
-            "price": p.configuration.price,
-        }
-        for p in on_front
-    ]
     columns = [
-        Words("configuration", "configuration"),
-        Column("wall_ms", "wall", "ms"),
+        Words("configuration", "configuration", of=lambda p: p.name),
+        Column("wall_ms", "wall", "ms", of=lambda p: p.wall_ms.value),
         Column("error", "error p50, p90", form=error_text),
         Column("extreme_error", "error p0, p100", form=error_text),
-        Words("price", "trade-off"),
+        Words("price", "trade-off", of=lambda p: p.configuration.price),
     ]
     text = "No other query is both faster and more accurate in p50 and p90. The rollup is no query and left out."
-    return [text, Table("front", columns, rows)]
+    return [text, Table.of("front", columns, on_front)]
 
 
 def _cached(race: Race) -> list[Section]:
     cells = cells_of(race, COVERAGE)
-    rows = []
-    for off, on in CACHED.items():
-        if cells.has(off, on):
-            found, walls = cells.of(lambda a, b: a - b, "wall_ms", off, on), cells.values("wall_ms", off, on)
-            row = {"configuration": off, "n": found.n, "saved_ms": found, "speedup": cells.ratio("wall_ms", on, off)}
-            rows.append(row | dict(zip(("off_ms", "on_ms"), map(median, walls))))
+    pairs = [pair for pair in CACHED.items() if cells.has(*pair)]
     columns = [
-        Words("configuration", "configuration"),
-        Column("n", "n"),
-        Column("off_ms", "cache off", "ms"),
-        Column("on_ms", "cache on", "ms"),
-        Column("saved_ms", "saved", "ms"),
-        times("speedup", "times as fast"),
+        Words("configuration", "configuration", of=lambda pair: pair[0]),
+        Column("n", "n", of=lambda pair: len(cells.rounds(*pair))),
+        Column("off_ms", "cache off", "ms", of=lambda pair: median(cells.values("wall_ms", *pair)[0])),
+        Column("on_ms", "cache on", "ms", of=lambda pair: median(cells.values("wall_ms", *pair)[1])),
+        Column("saved_ms", "saved", "ms", of=lambda pair: cells.of(np.subtract, "wall_ms", *pair)),
+        times("speedup", "times as fast", of=lambda pair: cells.ratio("wall_ms", *reversed(pair))),
     ]
     text = (
         "The same rows in an index with the node query cache, whose filters were asked "
         f"{REPEATED} times uncounted before each coverage, so that they are in it: what a question about an epoch "
         "saves when it was asked a moment ago. Differences and ratios are formed within each round."
     )
-    return [Section("What the query cache saves", [text, Table("cached", columns, rows)])] if rows else []
+    return [Section("What the query cache saves", [text, Table.of("cached", columns, pairs)])] if pairs else []
 
 
 def _rollup(sample: Sample) -> str:

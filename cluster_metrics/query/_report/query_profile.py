@@ -104,9 +104,6 @@ def fine(ms: float) -> str:
     return f"{ms:.3f}".replace("-", "−") if abs(ms) < 1 else number(ms)
 
 
-warnings = stability.warnings
-
-
 def answer(race: Race) -> Iterator[Finding]:
     """What a search takes, its greatest parts, and what the profiler costs."""
     on, off = paired(race)
@@ -179,18 +176,20 @@ def sheets(race: Race) -> list[Table]:
 
 
 def _inflation(on: Values, off: Values) -> list[str | Table]:
-    rows = []
-    for key, text in (("took_ms", "took ms"), ("wall_ms", "wall ms"), ("response_bytes", "response bytes")):
-        with_it, without, ratio = (median(values) for values in (on[key], off[key], over(on[key], off[key])))
-        rows.append({"figure": text, "n": ratio.n, ON: with_it, OFF: without, "ratio": ratio})
-    columns = [Words("figure", "per search"), Column("n", "n"), *(Column(p, PROBES[p]) for p in (ON, OFF))]
-    columns.append(times("ratio", "ratio"))
+    keys = {"took_ms": "took ms", "wall_ms": "wall ms", "response_bytes": "response bytes"}
+    columns = [
+        Words("figure", "per search", of=keys.get),
+        Column("n", "n", of=lambda key: len(on[key])),
+        Column(ON, PROBES[ON], of=lambda key: median(on[key])),
+        Column(OFF, PROBES[OFF], of=lambda key: median(off[key])),
+        times("ratio", "ratio", of=lambda key: median(over(on[key], off[key]))),
+    ]
     text = (
         "The production query (D_td, serial) with `profile: true` and without, averaged over the searches of a "
         "coverage: median over rounds, the ratio formed within each round. Elasticsearch cuts `took` to whole "
         "milliseconds, so each search shows half a millisecond too little on average."
     )
-    return [text, Table("inflation", columns, rows)]
+    return [text, Table.of("inflation", columns, keys)]
 
 
 @dataclass(frozen=True)
@@ -239,21 +238,11 @@ def phases(on: Values, off: Values) -> list[Phase]:
 def _phases(on: Values, off: Values) -> list[str | Table | Figure]:
     found = phases(on, off)
     whole = found[-1]
-    rows = []
-    for phase in found:
-        ms, part, of_took = (median(v) for v in (phase.ms, over(phase.ms, whole.ms), over(phase.ms, off["took_ms"])))
-        row = {
-            "phase": f"{'… of it ' * phase.part_of_rest}{' '.join(filter(None, (phase.name, phase.text)))}",
-            "ms": ms,
-            "share": part,
-        }
-        row |= {"of_took": of_took.value} if phase.of_took else {}
-        rows.append(row)
     columns = [
-        Words("phase", "phase, per search"),
-        Column("ms", "ms", form=fine),
-        share("share", "share"),
-        share("of_took", "of took"),
+        Words("phase", "phase, per search", of=lambda p: f"{'… of it ' * p.part_of_rest}{p.name} {p.text}".strip()),
+        Column("ms", "ms", form=fine, of=lambda p: median(p.ms)),
+        share("share", "share", of=lambda p: median(over(p.ms, whole.ms))),
+        share("of_took", "of took", of=lambda p: median(over(p.ms, off["took_ms"])).value if p.of_took else None),
     ]
     text = (
         "Each phase's time in the profile tree, as a fraction of the same coverage's `took` with the profiler on, is "
@@ -280,7 +269,7 @@ def _phases(on: Values, off: Values) -> list[str | Table | Figure]:
         "its own, so they need not add up to the whole to the last digit."
     )
     figure = Figure(plots.parts(parts, plots.Part(whole.name, median(whole.ms), 1.0)), caption)
-    return [text, Table("phases", columns, rows), after, figure]
+    return [text, Table.of("phases", columns, found), after, figure]
 
 
 def _rounds_figure(cells: Cells) -> Figure:
@@ -297,12 +286,12 @@ def _tree(on: Values) -> list[str | Table]:
         lines += [(f"{kind}: {part}", on[f"{kind}_{part}_ms"]) for part in AGGREGATION_PARTS]
     tree = sum_of(on, ["rewrite_ms", "query_ms", "collector_ms", "fetch_ms"]) + build_ms(on)
     lines += [("fetch", on["fetch_ms"]), ("tree: rewrite, query, collectors, building, fetch", tree)]
-    rows = [
-        {"part": text, "ms": median(values), "of_took": median(over(values, on["took_ms"])).value}
-        for text, values in lines
-        if np.median(values) >= SHOWN_MS
+    columns = [
+        Words("part", "part", of=lambda line: line[0]),
+        Column("ms", "ms", form=fine, of=lambda line: median(line[1])),
+        share("of_took", "of took", of=lambda line: median(over(line[1], on["took_ms"])).value),
     ]
-    columns = [Words("part", "part"), Column("ms", "ms", form=fine), share("of_took", "of took")]
+    shown = [line for line in lines if np.median(line[1]) >= SHOWN_MS]
     text = (
         "Per search with the profiler on; parts below half a microsecond are left out. A query's time includes that "
         "of the queries inside it, the collectors' time includes the aggregations' collect and build_leaf_collector. "
@@ -310,7 +299,7 @@ def _tree(on: Values) -> list[str | Table]:
         "timed on a sample that is scaled up, with the clock readings and pauses in it: the median search of each "
         "round, and the tree may still exceed `took`. With several slices in parallel the times are sums over them."
     )
-    return [text, Table("tree", columns, rows)]
+    return [text, Table.of("tree", columns, shown)]
 
 
 def _typical(race: Race, *keys: str) -> Samples:

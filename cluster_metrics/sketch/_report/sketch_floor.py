@@ -30,7 +30,6 @@ QUESTIONS = {
     PRODUCTION.by("msearch").name: "Elasticsearch, one msearch",
     **{name: f"sketch server, {text}" for name, text in ASKS.items()},
 }
-warnings = stability.warnings
 
 
 def answer(race: Race) -> Iterator[Finding]:
@@ -160,13 +159,12 @@ def reference(race: Race) -> list[str | Table]:
 def _gap(ways: Ways) -> list[Block]:
     found = steps(ways)
     whole, floor = found[-1].ms, found[0].ms
-    rows = []
-    for step in found:
-        text = f"{'… of it ' * step.part_of}{' '.join(filter(None, (step.name, step.source)))}"
-        row = {"step": text, "ms": median(step.ms)}
-        rows.append(row | ({} if step in (found[0], found[-1]) else {"share": median(step.ms / (whole - floor))}))
-    gap, ratio = median(whole - floor), paired_ratio(floor, whole)
-    columns = [Words("step", "step"), Column("ms", "ms"), share("share", "share of the gap")]
+    gap, ratio, between = median(whole - floor), paired_ratio(floor, whole), found[1:-1]
+    columns = [
+        Words("step", "step", of=lambda s: f"{'… of it ' * s.part_of}{s.name} {s.source}".strip()),
+        Column("ms", "ms", of=lambda s: median(s.ms)),
+        share("share", "share of the gap", lambda s: median(s.ms / (whole - floor)) if s in between else None),
+    ]
     before = (
         f"1,000 rows take Elasticsearch {number(gap.value)} ms {interval(gap)} more than the sketch server, "
         f"{number(ratio.value)} times as long {interval(ratio)}, from clients that write JSON by Python's json, on "
@@ -185,7 +183,7 @@ def _gap(ways: Ways) -> list[Block]:
         "From the floor to Elasticsearch, ms per 1,000 rows; shares are of the whole. Each is a median of its own."
     )
     figure = Figure(plots.parts(parts, plots.Part("Elasticsearch", median(whole), 1.0)), caption)
-    return [before, Table("gap", columns, rows), after, figure]
+    return [before, Table.of("gap", columns, found), after, figure]
 
 
 def _elsewhere(ways: Ways) -> list[str | Table]:
@@ -252,23 +250,21 @@ def _ways(ways: Ways) -> list[str | Table]:
 
 def _questions(cells: Cells) -> list[str | Table]:
     walls = dict(zip(QUESTIONS, cells.values("wall_ms", *QUESTIONS)))
-    rows = [
-        {
-            "way": name,
-            "what": QUESTIONS[name],
-            "n": len(values),
-            "wall_ms": median(values),
-            "speedup": paired_ratio(values, walls[BASE]),
-            "error": max(s.meta["max_percentile_error"] for s in cells.samples(name).values()),
-        }
-        for name, values in walls.items()
+
+    def error(name: str) -> float:
+        return max(s.meta["max_percentile_error"] for s in cells.samples(name).values())
+
+    columns = [
+        Words("way", "configuration", of=str),
+        Words("what", "what it is", of=QUESTIONS.get),
+        Column("n", "n", of=lambda name: len(walls[name])),
+        Column("wall_ms", "wall", "ms", of=lambda name: median(walls[name])),
+        times("speedup", "times as fast", of=lambda name: paired_ratio(walls[name], walls[BASE])),
+        Column("error", "greatest error", form=lambda e: f"{100 * e:.2g} %", of=error),
     ]
-    columns = [Words("way", "configuration"), Words("what", "what it is"), Column("n", "n")]
-    columns += [Column("wall_ms", "wall", "ms")]
-    columns += [times("speedup", "times as fast"), Column("error", "greatest error", form=lambda e: f"{100 * e:.2g} %")]
     text = (
         f"Count, sum and percentiles of every node in one epoch; times as fast as {BASE}, within each round. The "
         "error is the greatest relative one of p50 and p90, over all nodes, fields and rounds. Counts were exact, sums "
         "to 1e-6, p0 and p100 to a 32-bit float."
     )
-    return [text, Table("questions", columns, rows)]
+    return [text, Table.of("questions", columns, QUESTIONS)]

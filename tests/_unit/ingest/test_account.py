@@ -94,11 +94,9 @@ COUNTED = [
 @pytest.mark.parametrize("failure", [TIMEOUT, LOST])
 def test_a_bulk_request_without_an_answer_counts_as_not_taken_and_is_noted(failure):
     es = FakeEs(Script({"POST /cluster-metrics/_bulk": failure, "PUT": {}}))
-    params = {"body": b"", "documents": 7, "content-type": "application/x-ndjson", "filter-path": "took"}
+    params = {"body": b"", "documents": 7, "content-type": "application/x-ndjson"}
     params |= {
-        "compress-requests": False,
-        "pipeline": "mine",
-        "backoff": Backoff(),
+        "options": {"filter_path": "took", "compress": False, "backoff": Backoff(), "pipeline": "mine"},
         "tally": BulkCounts(),
         "span": {},
         "watch": False,

@@ -22,7 +22,7 @@ from _tools.report.costs import Loop
 from _tools.report.race import IncompleteError, Race, Sample, race_of
 from _tools.report.stats import Estimate
 from cluster_metrics.corpus.metrics import FIELDS
-from cluster_metrics.esql._report.costs import loading
+from cluster_metrics.esql._report.esql_stored_fields import loading
 from cluster_metrics.esql.esql_stored_fields import PROFILED, QUERY
 from cluster_metrics.query._report.attribution import TERMS, WHOLE
 from cluster_metrics.query._report.costs import FILTER, HDR_LOOPS, SUMS, TDIGEST, aggregator
