@@ -1,23 +1,29 @@
-"""How fast the corpus is generated, against the naive way, numpy's byte templates, and copying the same bytes.
+"""How fast the corpus is generated, against the naive way, numpy's byte templates, and copying the same bytes; the table
+is written into docs/method.md.
 
 The four are interleaved in rounds on one core; figures are medians over rounds with their 95 % intervals.
 """
 
+import datetime
 import json
 import random
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
+from cluster_metrics.core.machine import machine
 from cluster_metrics.corpus.encoded import JSON
 from cluster_metrics.corpus.metrics import FIELDS, Metrics, _template, quantiles, rows
 
+from ..docs.marked import put
 from ..report.stats import median
 from ..report.table import Column, Table, Words
 
 ROWS = 166 * 6_000  # nearly the default epoch, in whole sweeps
 ROUNDS = 11
+PAGE = Path(__file__).parents[2] / "docs/method.md"
 CORPUS = Metrics(rows_per_epoch=ROWS)
 
 
@@ -79,11 +85,15 @@ WAYS: dict[str, tuple[Callable[[], int], int]] = {
 
 def main() -> None:
     base, *_ = WAYS
-    compare(WAYS, base)
+    of = machine()
+    where = f"On {of['cpu']}, {of['cores']} cores, {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}:"
+    text = f"{where}\n\n{compared(WAYS, base).markdown()}"
+    print(text)
+    put(PAGE, "generating", "bench", text)
 
 
-def compare(ways: dict[str, tuple[Callable[[], int], int]], base: str) -> None:
-    """Runs all ways in rounds, each in an order of its own, and prints their speeds, also relative to one of them.
+def compared(ways: dict[str, tuple[Callable[[], int], int]], base: str) -> Table:
+    """Runs all ways in rounds, each in an order of its own: their speeds, also relative to one of them.
 
     :param ways: by name, what is run and how many rows that makes.
     """
@@ -104,7 +114,7 @@ def compare(ways: dict[str, tuple[Callable[[], int], int]], base: str) -> None:
     ]
     columns = [Words("way", "way"), Column("n", "rounds"), Column("speed", "million rows/s")]
     columns += [Column("ratio", "first is … times as fast")]
-    print(Table("bench", columns, rows).markdown())
+    return Table("bench", columns, rows)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import numpy as np
 
 from cluster_metrics.wire.coverage import TYPE
 
+from ..docs.marked import put
 from ..race.variables import variable
 from ..report.noise import half_width
 from ..report.stats import (
@@ -267,14 +268,10 @@ TABLES = (between_races, intervals, power, together)
 
 def write(page: Path = PAGE, trials: int = TRIALS) -> None:
     """Puts the tables between their marks in a page, and prints them."""
-    text = page.read_text()
     for make in TABLES:
         table = make(trials).markdown()
         print(f"{table}\n", flush=True)
-        begin, end = f"<!-- {make.__name__}, by make bench-statistics -->\n", f"<!-- end of {make.__name__} -->\n"
-        before, rest = text.split(begin, 1)
-        text = f"{before}{begin}{table}{end}{rest.split(end, 1)[1]}"
-        page.write_text(text)
+        put(page, make.__name__, "bench-statistics", table)
 
 
 def recorded(files: list[Path], trials: int = TRIALS) -> str:
