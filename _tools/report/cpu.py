@@ -231,9 +231,10 @@ def _pairs(found: Sampled, enough: int) -> list[Section]:
         columns = [Words("method", f"{base} → {other}"), Column("base", "first", "ms"), Column("other", "other", "ms")]
         columns += [Column("off", "difference", "ms"), Words("verdict", "verdict")]
         sides = [mean(found.whole[name]) for name in (base, other)]
+        told = f"{int(off.shown.sum())} of {int(off.compared.sum())} methods are different"
         blocks.append(
             f"**{base} → {other}:** {number(sides[0].value)} → {number(sides[1].value)} ms of CPU time; "
-            f"{int(off.shown.sum())} of {int(off.compared.sum())} methods are different.\n"
+            f"{told if off.n >= enough else 'too few rounds to judge methods'}.\n"
         )
         blocks.append(Table(f"difference {base} {other}", columns, rows))
     return [Section("What differs", blocks)] if len(blocks) > 1 else []
