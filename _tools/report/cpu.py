@@ -172,7 +172,7 @@ def _components(found: Sampled) -> Section:
     )
     base = shown[0]
     parts = [
-        plots.Part(part, ms, ms.value / float(found.whole[base].mean()))
+        plots.Part(part, ms, float(found.share(base, part).mean()))
         for part, ms in zip(names, map(mean, found.by_component[base].T))
         if ms.value > 0
     ]
