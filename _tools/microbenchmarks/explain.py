@@ -231,12 +231,14 @@ def _bar(cost: Cost, found: Found) -> Figure:
 
 
 def _break_even(one: BreakEven, found: Found) -> Section:
-    pairs = {at: found.quoted(of) for at, of in sorted(one.loops.items())}
+    """Where the loops cross, by ratios of forks, whose interval says how well that is known; it quotes no loop, so it
+    takes those as well that are too wide for that."""
+    pairs = {at: [found.results[loop] for loop in of if loop in found.results] for at, of in sorted(one.loops.items())}
     pairs = {at: of for at, of in pairs.items() if len(of) == 2}
     forks = min((len(result.each) for of in pairs.values() for result in of), default=0)
     seen = f"In the race: {percent(one.seen.value)} {interval(one.seen, percent)}."
     if len(pairs) < 2:
-        return Section("Break-even point", [f"{one.name.capitalize()}. {seen} Of bare loops too few are quoted.\n"])
+        return Section("Break-even point", [f"{one.name.capitalize()}. {seen} Of bare loops too few were measured.\n"])
     logs = np.array([np.log(low.each[:forks] / high.each[:forks]) for high, low in pairs.values()])
     bare = crossing(np.log(list(pairs)), logs)
     text = f"By bare loops: {percent(bare.value)} {interval(bare, percent)}, over {forks} forks."

@@ -4,6 +4,7 @@ import copy
 import gzip
 import json
 import math
+import re
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -15,10 +16,10 @@ from races import MACHINE, TARGET
 from stores import recorded
 
 from _tools.microbenchmarks import explain, micro
-from _tools.microbenchmarks.explain import explained, less, quotient, total
+from _tools.microbenchmarks.explain import Found, explained, less, quotient, total
 from _tools.microbenchmarks.results import Result, read, table, units
 from _tools.race.variables import Exit, RaceError
-from _tools.report.costs import Loop
+from _tools.report.costs import BreakEven, Loop
 from _tools.report.race import IncompleteError, Race, Sample, race_of
 from _tools.report.stats import Estimate
 from cluster_metrics.corpus.metrics import FIELDS
@@ -218,6 +219,25 @@ def test_bare_reading_of_stored_fields_gives_a_break_even_point_beside_that_of_t
     assert found["loading 5.0 %, sequential, a document"]["share"].value == pytest.approx(0.7, rel=0.02)
     [point] = [s for s in sections if s.title == "Break-even point"]
     assert "In the race: 2.0 %" in point.text and "By bare loops: 2.3 %" in point.text and "over 6 forks" in point.text
+
+
+@pytest.mark.parametrize("spread, narrow", [(0.01, True), (0.2, False)])
+def test_how_well_a_break_even_point_is_known_follows_from_the_forks(spread, narrow):
+    rng, shares = np.random.default_rng(1), (5, 10, 20, 50, 100)
+    one = BreakEven("x", Estimate(20, 0.02, 0.01, 0.03, 0.2), {n / 1000: pair(n) for n in shares})
+    results = [
+        replace(result(loop, ns), each=ns * (1 + spread * rng.standard_normal(6)))
+        for n in shares
+        for loop, ns in zip(pair(n), (700_000 / n, 30_000))
+    ]
+    text = explain._break_even(one, Found.of(race(), results)).text
+    low, high = (float(x) for x in re.search(r"By bare loops: \S+ % \[(\S+) %, (\S+) %\]", text).groups())
+    assert low <= round(100 * 700 / 30_000, 1) <= high and (high - low < 0.2) is narrow
+    assert text.endswith("The intervals overlap.\n")
+
+
+def pair(permille):
+    return loading("sequential", permille, "value"), loading("random", permille, "value")
 
 
 def test_a_loop_that_is_counted_twice_is_as_uncertain_twice_over():
