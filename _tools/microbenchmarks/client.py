@@ -28,8 +28,9 @@ from cluster_metrics.ingest.ingest_decomp import encoder
 from cluster_metrics.wire import smile
 
 from ..race.variables import RaceError, shown
+from ..report.text import count
 from .results import CLIENT_ROWS as ROWS
-from .results import keep
+from .results import MOST_FORKS, Result, keep, of_client
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = Metrics(rows_per_epoch=ROWS)
@@ -44,6 +45,10 @@ FULL_ITEM = {
 """What Elasticsearch says of a document, without id and sequence number."""
 FILTERED = b'{"errors":false,"took":30}'
 """What is left of a response without errors by ``filter_path``."""
+NUMBERED = ("-p", "--processes", "--fast", "--rigorous", "--debug-single-value")
+"""Arguments of pyperf that say how many processes there are."""
+MORE = 4
+"""Processes at a time for what is not yet known well."""
 KEPT = {
     "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
     "MALLOC_MMAP_THRESHOLD_": str(1 << 32),
@@ -120,18 +125,28 @@ def measure(path: Path, arguments: Sequence[str] = ()) -> None:
     """Measures all loops, and writes the results with what they were measured on.
 
     :param path: of the file.
-    :param arguments: of pyperf.
+    :param arguments: of pyperf; unless they say how many processes, what is still known badly gets more of them.
     :raises RaceError: when pyperf refuses them, or ends otherwise.
     """
     started, found, part = datetime.now(timezone.utc), machine(), path.with_suffix(".part")
     part.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "_tools.microbenchmarks.client", "--quiet", "-o", str(part)]
-    command += [f"--inherit-environ={','.join(KEPT)}", *arguments]
-    try:
+
+    def measured(*more: str) -> list[Result]:
+        command = [sys.executable, "-m", "_tools.microbenchmarks.client", "--quiet", "--append", str(part)]
+        command += [f"--inherit-environ={','.join(KEPT)}", *arguments, *more]
         if code := subprocess.run(command, cwd=ROOT, check=False, env=os.environ | KEPT).returncode:
             raise RaceError(f"pyperf ended with {code}, as it says above")
         if not part.exists():
             raise RaceError(f"ARGS {shown(arguments)} leave no loop of the client to run")
+        return list(of_client(json.loads(part.read_text()), {}))
+
+    try:
+        results = measured()
+        while not any(argument.startswith(NUMBERED) for argument in arguments) and (
+            left := [r.loop.benchmark for r in results if not r.known_well(MOST_FORKS)]
+        ):
+            print(f"{count(len(left), 'loop')} not yet known well", flush=True)
+            results = measured(f"--processes={MORE}", f"--only=^({'|'.join(map(re.escape, left))})$")
         about = {
             "started": started.isoformat(timespec="seconds"),
             "ended": datetime.now(timezone.utc).isoformat(timespec="seconds"),

@@ -23,7 +23,7 @@ from ..elasticsearch.install import ECJ, JRE_HOME, InstallError, compile_java, f
 from ..race.variables import RaceError, shown
 from ..report.text import count
 from .inputs import Inputs
-from .results import keep, of_jmh
+from .results import MOST_FORKS, keep, of_jmh
 
 JARS = (
     "org.openjdk.jmh:jmh-core:1.37",
@@ -34,8 +34,6 @@ JARS = (
 PROCESSOR = "org.openjdk.jmh.generators.BenchmarkProcessor"
 SOURCES = Path(__file__).with_name("java")
 PACKAGE = "clustermetrics.micro"
-MOST_FORKS = 30
-"""Of a benchmark, where what is measured does not settle before."""
 SEED = 42
 REFUSED = "[ERROR] "
 """What a line of the run begins with that says why nothing, or no more, is measured."""

@@ -21,6 +21,8 @@ from ..report.text import number
 WIDEST, NARROW = 0.05, 0.045
 """Half-width of an interval, as a share of its value: beyond which a result is flagged and not quoted; up to which it
 is known well enough to take no more forks."""
+MOST_FORKS = 30
+"""Of a benchmark, where what is measured does not settle before."""
 CLIENT_ROWS = 1000
 """Rows that a client's loop handles at a time."""
 ALLOCATED = "gc.alloc.rate.norm"
@@ -109,9 +111,10 @@ def read(*paths: Path) -> list[Result]:
         try:
             content = json.loads(path.read_text())
             about = content["about"]
-            found += (
-                _of_client(content, about) if "pyperf" in content else [of_jmh(r, about) for r in content["results"]]
-            )
+            if "pyperf" in content:
+                found += of_client(content["pyperf"], about)
+            else:
+                found += [of_jmh(result, about) for result in content["results"]]
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as e:
             why = shown(f"{type(e).__name__}: {e}")
             raise RaceError(f"[{path}] holds no results of 'make micro' ({why}); remove it, or measure again") from None
@@ -128,10 +131,11 @@ def of_jmh(result: Mapping[str, Any], about: Mapping[str, Any]) -> Result:
     return _result(loop, [per_unit * fork for fork in forks], float(allocated) * per_unit / 1000, _wire(loop), about)
 
 
-def _of_client(content: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[Result]:
+def of_client(suite: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[Result]:
+    """The results in pyperf's JSON, with what is known about them."""
     import pyperf  # takes a while
 
-    for benchmark in pyperf.BenchmarkSuite.loads(json.dumps(content["pyperf"])).get_benchmarks():
+    for benchmark in pyperf.BenchmarkSuite.loads(json.dumps(suite)).get_benchmarks():
         processes = [1e9 * np.array(run.values) for run in benchmark.get_runs() if run.values]
         known = benchmark.get_metadata()
         peak, size = (known.get(key, math.nan) / CLIENT_ROWS for key in ("peak_bytes", "body_bytes"))

@@ -7,8 +7,9 @@ import orjson
 import pytest
 from esrally.driver import runner as rally
 
+from _tools.microbenchmarks import client
 from _tools.microbenchmarks.client import CORPUS, FILTERED, full_response, loops, measure, peak_bytes
-from _tools.microbenchmarks.results import CLIENT_ROWS, read
+from _tools.microbenchmarks.results import CLIENT_ROWS, Result, read
 from _tools.race.variables import RaceError
 from cluster_metrics.corpus.encoded import ENCODINGS, JSON
 from cluster_metrics.corpus.metrics import rows
@@ -48,8 +49,8 @@ def test_every_way_to_decode_finds_that_nothing_failed(ways):
 
 
 def test_what_a_race_of_ingest_is_explained_by_is_measured(ways):
-    for client in clients("cumulative", orjson=True).values():
-        assert {encoding(client).benchmark, parsing(client).benchmark} <= set(ways)
+    for of in clients("cumulative", orjson=True).values():
+        assert {encoding(of).benchmark, parsing(of).benchmark} <= set(ways)
 
 
 def test_a_call_of_a_way_allocates_what_it_returns_at_least():
@@ -65,6 +66,14 @@ def test_pyperf_runs_loops_and_their_results_are_read_back(ways, tmp_path):
     assert results[0].size == pytest.approx(len(ways["encode json"]()) / CLIENT_ROWS)
     assert results[0].size > 1000 * results[1].size > 0
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_without_a_number_of_processes_what_is_known_badly_gets_more(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(client, "MOST_FORKS", 9)
+    monkeypatch.setattr(Result, "known_well", lambda result, most: len(result.each) >= most)
+    measure(tmp_path / "x.json", ["--values=1", "--warmups=0", "--min-time=0.001", "--only=filtered|slices"])
+    assert [len(result.each) for result in read(tmp_path / "x.json")] == [8 + client.MORE] * 2
+    assert capsys.readouterr().out.count("2 loops not yet known well") == 1
 
 
 @pytest.mark.parametrize(
