@@ -25,7 +25,7 @@ def _generate(corpus: Any, root: Path, encodings: list[str], number: int) -> Pat
 
 def main() -> None:
     from cluster_metrics.core.challenge import corpora
-    from cluster_metrics.core.parameters import Integer
+    from cluster_metrics.core.parameters import Flag, Integer
     from cluster_metrics.corpus.encoded import ENCODINGS
     from cluster_metrics.corpus.files import CorpusError
 
@@ -42,6 +42,9 @@ def main() -> None:
             default = getattr(kind(), field)
             option = f"--{parameter.name.replace('_', '-')}"
             text = f"{parameter.text} {parameter.allowed} (default {default})"
+            if isinstance(parameter, Flag):
+                options.add_argument(option, dest=field, action="store_true", help=parameter.text)
+                continue
             number = isinstance(parameter, Integer)
             options.add_argument(option, dest=field, type=int if number else str, default=default, help=text)
         if hasattr(kind, "bodies"):

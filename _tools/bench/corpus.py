@@ -1,5 +1,6 @@
-"""How fast the corpus is generated, against the naive way, numpy's byte templates, and copying the same bytes; the table
-is written into docs/method.md.
+"""How fast the corpus is generated, against the naive way, numpy's byte templates, and copying the same bytes.
+
+The table is written into docs/method.md.
 
 The four are interleaved in rounds on one core; figures are medians over rounds with their 95 % intervals.
 """

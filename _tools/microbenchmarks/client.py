@@ -74,7 +74,7 @@ def loops(folder: Path) -> dict[str, Callable[[], Any]]:
     rows_file = folder / "rows.json"
     [body] = rows(CORPUS, 1, ENCODINGS["json"].row_format)
     encoded_file(rows_file, "json").write_bytes(body)
-    bodies = metrics_bodies(1, rows_file)
+    bodies = metrics_bodies(CORPUS, 1, rows_file)
     full = full_response()
 
     def columns() -> dict[str, list[Any]]:

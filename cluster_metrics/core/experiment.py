@@ -76,11 +76,12 @@ class Experiment(loader.TrackProcessor):
         }
 
     def _mark_indices(self, track: Any, values: dict[str, Any], test_mode: bool) -> None:
-        """Has every index of the track carry the race that creates it, and what that loads."""
+        """Has each index be as its corpus shapes it, and carry the race that creates it, and what that loads."""
         race = " of ".join(str(self.cfg.opts("system", key, mandatory=False)) for key in ("race.id", "time.start"))
         for corpus in corpora_of(values, test_mode).values():
             target = prepared.index_of(track, corpus)
             for index in (index for index in track.indices if index.name == target):
+                index.body = corpus.shape(index.body, values)
                 index.body["mappings"]["_meta"] = marks_of(values, corpus, race)
 
     def on_prepare_track(self, track: Any, data_root_dir: str) -> Iterator[tuple[Callable, dict]]:

@@ -153,7 +153,12 @@ SOURCE = Choice(
     "Whether the source of documents is stored, or put together from doc values (from 8.17 on).",
     choices=("stored", "synthetic"),
 )
-SHAPE = (*SHARDS, SEGMENTS, CODEC, SOURCE)
+INDEX_MODE = Choice(
+    "index_mode",
+    "Index mode of Elasticsearch; time_series and logsdb take `timestamps`.",
+    choices=("standard", "time_series", "logsdb"),
+)
+SHAPE = (*SHARDS, SEGMENTS, CODEC, SOURCE, INDEX_MODE)
 """What an index is like beside its documents, as far as a query may tell."""
 LOAD = (
     *SHARDS,
@@ -186,6 +191,7 @@ LOAD = (
     ),
     CODEC,
     SOURCE,
+    INDEX_MODE,
     FOREIGN,
 )
 """Of challenges that create and load the index of their corpus by the tasks tagged setup."""

@@ -8,7 +8,7 @@ import mmap
 import os
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,9 @@ from .files import Progress, write_whole
 
 ACTION: dict[str, dict] = {"index": {}}
 JSON_ACTION = b'{"index":{}}\n'
+TIMESTAMP = "@timestamp"
+FIRST_MS = 1_735_689_600_000
+"""The first timestamp: the beginning of 2025."""
 
 
 @dataclass(frozen=True)
@@ -28,16 +31,29 @@ class RowFormat:
     :param widths: bytes of each field's values.
     :param suffixes: what follows the value of each field.
     :param values: of millionths and their width, the bytes of each.
+    :param named: what stands before a timestamp.
+    :param stamp: of the milliseconds of a timestamp, which have 13 digits, the bytes; all have one width.
     """
 
     prefix: Callable[[int, int, int], bytes]
     widths: dict[str, int]
     suffixes: dict[str, bytes]
     values: Callable[[list[int], int], list[bytes]]
+    named: bytes
+    stamp: Callable[[int], bytes]
 
     def row_bytes(self, epoch: int) -> int:
         """The size of one row of an epoch in bytes."""
         return len(self.prefix(epoch, 1, 1)) + sum(self.widths.values()) + sum(map(len, self.suffixes.values()))
+
+    def stamped(self) -> "RowFormat":
+        """The same with a timestamp after the last value."""
+        last, end = list(self.suffixes.items())[-1]
+        return replace(
+            self,
+            widths=self.widths | {TIMESTAMP: len(self.stamp(FIRST_MS))},
+            suffixes=self.suffixes | {last: self.named, TIMESTAMP: end},
+        )
 
 
 def json_prefix(epoch: int, node: int, task: int) -> bytes:
@@ -51,7 +67,12 @@ def json_values(micros: list[int], chars: int) -> list[bytes]:
 
 
 JSON = RowFormat(
-    json_prefix, {"cpu": 7, "mem": 7, "net": 8}, {"cpu": b',"mem":', "mem": b',"net":', "net": b"}\n"}, json_values
+    json_prefix,
+    {"cpu": 7, "mem": 7, "net": 8},
+    {"cpu": b',"mem":', "mem": b',"net":', "net": b"}\n"},
+    json_values,
+    b',"%b":' % TIMESTAMP.encode(),
+    lambda ms: b"%d" % ms,
 )
 """Newline-delimited JSON, the format of the corpus' files."""
 
@@ -87,11 +108,12 @@ def _smile_rows(bits: int) -> RowFormat:
         return precision.encode_all([v / 1_000_000 for v in micros])
 
     suffixes = {"cpu": mem, "mem": net, "net": smile.END_OF_OBJECT + smile.SEPARATOR}
-    return RowFormat(prefix, dict.fromkeys(JSON.widths, precision.size), suffixes, values)
+    widths = dict.fromkeys(JSON.widths, precision.size)
+    return RowFormat(prefix, widths, suffixes, values, smile.name_token(TIMESTAMP), smile.integer_token)
 
 
 ENCODINGS = {
-    "json": Encoding("application/x-ndjson", RowFormat(_json_prefix, JSON.widths, JSON.suffixes, JSON.values), b"\n"),
+    "json": Encoding("application/x-ndjson", replace(JSON, prefix=_json_prefix), b"\n"),
     "smile-32": Encoding(smile.CONTENT_TYPE, _smile_rows(32), smile.SEPARATOR),
     "smile-64": Encoding(smile.CONTENT_TYPE, _smile_rows(64), smile.SEPARATOR),
 }
@@ -143,6 +165,6 @@ class Bodies:
         return self._bytes[start:end]
 
 
-def metrics_bodies(epoch: int, rows_file: str | os.PathLike, encoding: str = "json") -> Bodies:
+def metrics_bodies(corpus: Any, epoch: int, rows_file: str | os.PathLike, encoding: str = "json") -> Bodies:
     """The bulk bodies of an epoch of the corpus cluster-metrics, whose rows have one width."""
-    return Bodies(rows_file, encoding, ENCODINGS[encoding].row_format.row_bytes(epoch))
+    return Bodies(rows_file, encoding, corpus.row_format(encoding).row_bytes(epoch))

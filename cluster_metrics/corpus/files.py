@@ -71,8 +71,9 @@ class Corpus:
 
     @classmethod
     def of(cls, values: Mapping[str, Any], test_mode: bool) -> Any:
-        """The corpus that track parameters ask for; in Rally's test mode with at most 1000 documents a file."""
-        found = {name: values[parameter.name] for name, parameter in cls.parameters.items()}
+        """The corpus that track parameters ask for; in Rally's test mode with at most 1000 documents a file. What a
+        race of an older version has no parameter for is as by default."""
+        found = {name: values[p.name] for name, p in cls.parameters.items() if p.name in values}
         if test_mode and "documents" in found:
             found["documents"] = min(found["documents"], TEST_MODE_DOCUMENTS)
         return cls(**found)
@@ -94,6 +95,14 @@ class Corpus:
     def folder(self, *key: object) -> str:
         """Where its files lie: below a hash of what their bytes depend on."""
         return f"{FOLDER}/{self.name}/{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]}"
+
+    def shape(self, body: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+        """The body of the index that it is loaded into.
+
+        :param body: as the track's JSON has it.
+        :param values: the track parameters.
+        """
+        return body
 
     def parts(self) -> list[Part]:
         """Its files in order."""

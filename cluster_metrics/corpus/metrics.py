@@ -13,13 +13,14 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from math import isqrt
 from typing import Any, ClassVar
 
-from ..core.parameters import SEED, Integer, Parameter
+from ..core.parameters import INDEX_MODE, SEED, Flag, Integer, Parameter
 from .answers import field_answers
 from .draws import numbers, shake
-from .encoded import ENCODINGS, JSON, RowFormat
+from .encoded import ENCODINGS, FIRST_MS, JSON, TIMESTAMP, RowFormat
 from .files import TEST_MODE_DOCUMENTS, Corpus, CorpusError, Count, Part
 
 FORMAT_VERSION = 1
@@ -28,6 +29,11 @@ ANSWERS_VERSION = 2
 """Of the answers that stand beside them."""
 NAME = "cluster-metrics"
 FIELDS = ("cpu", "mem", "net")
+DIMENSIONS = ("node", "task")
+"""That have one row each at any time."""
+SWEEP_MS = 1000
+MOST_MS = 10**13
+"""Timestamps have 13 digits."""
 MICRO = 10**6
 QUANTILES = 4096
 BLOCK_ROWS = 200_000
@@ -51,6 +57,8 @@ class Metrics(Corpus):
     :param rows_per_epoch: rows, hence documents, of one epoch (default 1,000,000).
     :param epochs: epochs, one file each, counted from 1 (default 5).
     :param seed: of all draws (default 42).
+    :param timestamps: whether rows end with the time of their sweep (default false); sweeps follow each other every
+        second, from the beginning of 2025 on.
     """
 
     name: ClassVar[str] = NAME
@@ -60,12 +68,14 @@ class Metrics(Corpus):
         "rows_per_epoch": Integer("rows_per_epoch", "Rows of one epoch.", "documents", low=1, high=1_000_000_000),
         "epochs": Integer("epochs", "Epochs, one corpus file each.", "epochs", low=1, high=999),
         "seed": SEED,
+        "timestamps": Flag("timestamps", "Whether rows have a time, `@timestamp`, which index modes take."),
     }
     nodes: int = 30
     tasks: int = 200
     rows_per_epoch: int = 1_000_000
     epochs: int = 5
     seed: int = 42
+    timestamps: bool = False
 
     @classmethod
     def of(cls, values: Mapping[str, Any], test_mode: bool) -> "Metrics":
@@ -80,19 +90,37 @@ class Metrics(Corpus):
         super().check()
         if self.nodes * self.tasks > MOST_PAIRS:
             raise CorpusError(f"nodes times tasks are [{self.nodes * self.tasks:,}], allowed is up to {MOST_PAIRS:,}")
+        if self.timestamps and self.time_ms(self.epochs, self.sweeps) >= MOST_MS:
+            most = (MOST_MS - FIRST_MS) // SWEEP_MS
+            raise CorpusError(f"sweeps are [{self.epochs * self.sweeps:,}], with timestamps allowed is up to {most:,}")
         return self
+
+    @property
+    def sweeps(self) -> int:
+        """The sweeps of an epoch, the last of which may be cut off."""
+        return -(-self.rows_per_epoch // (self.nodes * self.tasks))
+
+    def time_ms(self, epoch: int, sweep: int) -> int:
+        """When a sweep (counted from 0) of an epoch (from 1) is, in milliseconds since 1970; no other is then."""
+        return FIRST_MS + SWEEP_MS * ((epoch - 1) * self.sweeps + sweep)
+
+    def row_format(self, encoding: str = "") -> RowFormat:
+        """How a row is written: as in the corpus' files, or with its action before it in an encoding of bulk bodies."""
+        found = ENCODINGS[encoding].row_format if encoding else JSON
+        return found.stamped() if self.timestamps else found
 
     @property
     def mean_row_bytes(self) -> float:
         """The size of a row in bytes, on average over the epochs."""
-        return sum(map(JSON.row_bytes, range(1, self.epochs + 1))) / self.epochs
+        return sum(map(self.row_format().row_bytes, range(1, self.epochs + 1))) / self.epochs
 
     def parts(self) -> list[Part]:
         """A file per epoch. Their number is no part of the folder's hash, since an epoch's rows do not depend on it."""
-        folder = self.folder(FORMAT_VERSION, ANSWERS_VERSION, self.nodes, self.tasks, self.rows_per_epoch, self.seed)
-        rows = self.rows_per_epoch
+        key = (FORMAT_VERSION, ANSWERS_VERSION, self.nodes, self.tasks, self.rows_per_epoch, self.seed)
+        folder = self.folder(*key, *([TIMESTAMP] if self.timestamps else []))
+        rows, width = self.rows_per_epoch, self.row_format().row_bytes
         return [
-            Part(f"{folder}/epoch-{epoch}.json", rows, rows * JSON.row_bytes(epoch), meta={"epoch": epoch})
+            Part(f"{folder}/epoch-{epoch}.json", rows, rows * width(epoch), meta={"epoch": epoch})
             for epoch in range(1, self.epochs + 1)
         ]
 
@@ -101,13 +129,44 @@ class Metrics(Corpus):
         tables = _tables(self)
         counts: list[Counter] = [Counter() for _ in tables]
         draws = _count(counts, _draws(self, number + 1))
-        return _write_rows(self, number + 1, tables, draws, JSON), lambda: _answers(self, tables, counts)
+        blocks = _write_rows(self, number + 1, tables, draws, self.row_format())
+        return blocks, lambda: _answers(self, tables, counts)
 
     def bodies(self, number: int, encoding: str) -> Iterator[bytearray]:
-        return rows(self, number + 1, ENCODINGS[encoding].row_format)
+        return rows(self, number + 1, self.row_format(encoding))
 
     def body_bytes(self, number: int, encoding: str) -> int:
-        return self.rows_per_epoch * ENCODINGS[encoding].row_format.row_bytes(number + 1)
+        return self.rows_per_epoch * self.row_format(encoding).row_bytes(number + 1)
+
+    def shape(self, body: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+        return self.in_mode(body, values[INDEX_MODE.name])
+
+    def in_mode(self, body: dict[str, Any], mode: str) -> dict[str, Any]:
+        """The body of an index of this corpus in an index mode; in time_series documents of one node and task at one
+        time would overwrite each other, in logsdb they are sorted by node and time.
+
+        :param body: of the index in standard mode, without timestamps.
+        """
+        settings: dict[str, Any] = {}
+        fields: dict[str, dict[str, Any]] = {TIMESTAMP: {"type": "date"}} if self.timestamps else {}
+        if mode == "time_series":
+            settings = {
+                "index.mode": mode,
+                "index.routing_path": list(DIMENSIONS),
+                "index.time_series.start_time": _iso(self.time_ms(1, 0)),
+                "index.time_series.end_time": _iso(self.time_ms(self.epochs, self.sweeps)),
+            }
+            fields |= {name: {"time_series_dimension": True} for name in DIMENSIONS}
+            fields |= {name: {"time_series_metric": "gauge"} for name in FIELDS}
+        elif mode == "logsdb":
+            sort = {"index.sort.field": ["node", TIMESTAMP], "index.sort.order": ["asc", "desc"]}
+            settings = {"index.mode": mode, **sort}
+        properties = body["mappings"]["properties"]
+        properties = properties | {name: properties.get(name, {}) | of for name, of in fields.items()}
+        return body | {
+            "settings": body.get("settings", {}) | settings,
+            "mappings": body["mappings"] | {"properties": properties},
+        }
 
     def counts(self, answers: list[Any], values: Mapping[str, Any]) -> Iterator[Count]:
         """All documents, and those of each node and epoch."""
@@ -200,7 +259,7 @@ def _write_rows(
     sweep, offsets = _template(corpus, epoch, row_format)
     width = row_format.row_bytes(epoch)
     encoded = [row_format.values(t, row_format.widths[FIELDS[i % len(FIELDS)]]) for i, t in enumerate(tables)]
-    columns = corpus.nodes * len(FIELDS)
+    columns, done = corpus.nodes * len(FIELDS), 0
     for draws in blocks:
         size = len(draws) // len(FIELDS) * width
         block = bytearray(sweep * -(-size // len(sweep)))
@@ -211,7 +270,17 @@ def _write_rows(
             first, chars = node * width + offsets[FIELDS[field]], row_format.widths[FIELDS[field]]
             for i in range(chars):
                 block[first + i :: corpus.nodes * width] = values[i::chars]
+        if TIMESTAMP in row_format.widths:
+            for first in range(0, size, len(sweep)):
+                stamp, end = row_format.stamp(corpus.time_ms(epoch, done)), min(first + len(sweep), size)
+                for i, byte in enumerate(stamp, first + offsets[TIMESTAMP]):
+                    block[i:end:width] = bytes([byte]) * ((end - first) // width)
+                done += 1
         yield block
+
+
+def _iso(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _count(counts: list[Counter], blocks: Iterable[array]) -> Iterator[array]:
@@ -222,9 +291,12 @@ def _count(counts: list[Counter], blocks: Iterable[array]) -> Iterator[array]:
         yield draws
 
 
-def rows(corpus: Metrics, epoch: int, row_format: RowFormat = JSON) -> Iterator[bytearray]:
-    """The rows of an epoch in order, a block of about 200,000 whole rows at a time."""
-    return _write_rows(corpus, epoch, _tables(corpus), _draws(corpus, epoch), row_format)
+def rows(corpus: Metrics, epoch: int, row_format: RowFormat | None = None) -> Iterator[bytearray]:
+    """The rows of an epoch in order, a block of about 200,000 whole rows at a time.
+
+    :param row_format: by default that of the corpus' files.
+    """
+    return _write_rows(corpus, epoch, _tables(corpus), _draws(corpus, epoch), row_format or corpus.row_format())
 
 
 def _answers(corpus: Metrics, tables: list[list[int]], counts: list[Counter]) -> dict:

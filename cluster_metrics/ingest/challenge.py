@@ -267,6 +267,7 @@ def _load_fits(values: Values) -> Iterator[str]:
             "compress_requests",
             "false with bulk_runner native; use the client option http_compress",
         ),
+        (v["index_mode"] != "standard" and not v["timestamps"], "index_mode", "standard without timestamps"),
         (both, "target_gb_per_day", "0 when target_docs_per_second is given"),
         (v["paced"] and not target, "paced", f"false {none}"),
         (spike and not target, "spike_docs_per_second", f"0 {none}"),

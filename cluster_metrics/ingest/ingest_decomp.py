@@ -150,11 +150,11 @@ class Rows:
     :param backoff: how rows that a full queue rejected are sent again.
     """
 
-    def __init__(self, epoch: int, rows_file: str, count: int, backoff: Backoff = USUAL):
+    def __init__(self, corpus: Metrics, epoch: int, rows_file: str, count: int, backoff: Backoff = USUAL):
         self.count = count
         self._backoff = backoff
         self._file = rows_file
-        self._encoded = functools.cache(partial(metrics_bodies, epoch, rows_file))
+        self._encoded = functools.cache(partial(metrics_bodies, corpus, epoch, rows_file))
         with open(rows_file, "rb") as f:
             self._decoded = [json.loads(f.readline()) for _ in range(count)]
         self._asks = [asked(epoch, node) for node in sorted({row["node"] for row in self._decoded})]
@@ -224,7 +224,7 @@ class IngestDecompParams(RoundParams):
     def round(self, number: int) -> dict[str, Any]:
         count = self.values["cell_rows"]
         if not self._cells:  # no sooner, for Rally makes param sources before the corpus is there
-            rows = Rows(1, self._prepared.file(), count, Backoff.of(self.values))
+            rows = Rows(self._prepared.corpus, 1, self._prepared.file(), count, Backoff.of(self.values))
             cells = rows.cells(self.values["design"])
             if self.values["sampler"] != NONE:
                 wanted = self.values["sampled_cells"]

@@ -110,7 +110,7 @@ class IngestFormatsParams(RoundParams):
 
     def _of_metrics(self) -> _Documents:
         path = self._metrics.file()
-        encoded = {name: metrics_bodies(1, path, name) for name in self.values["formats"]}
+        encoded = {name: metrics_bodies(self._metrics.corpus, 1, path, name) for name in self.values["formats"]}
         rows, mappings = self.values["format_rows"], index_body(self.track, NAME)["mappings"]
         return _Documents(encoded, rows, self._metrics.corpus.rows_per_epoch, mappings, _first_of(path))
 

@@ -60,7 +60,7 @@ def sliced_bulks(track: Any, epochs: list[int], values: Values, client: int, cli
     opened: dict[int, Bodies] = {}
     for done, (epoch, first, count) in enumerate(due, 1):
         if epoch not in opened:
-            opened = {epoch: metrics_bodies(epoch, prepared.file(epoch - 1))}
+            opened = {epoch: metrics_bodies(prepared.corpus, epoch, prepared.file(epoch - 1))}
         bodies = opened[epoch]
         body = {"body": bodies.body(first, count), "documents": count, "content-type": bodies.content_type}
         yield body, done / len(due)

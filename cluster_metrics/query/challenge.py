@@ -1,5 +1,6 @@
 """The query challenges: what the production question costs, and what each change to it buys."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from ..core.challenge import Challenge, Compared, Key, Needs, Operation, Sample, Values
@@ -12,7 +13,7 @@ from ..wire import coverage
 from ..wire.questions import TRANSPORTS
 from . import cpu_profile, query_frontier, query_profile
 from .cache import QUERY_CACHE
-from .configurations import BASE, CONFIGURATIONS, LAYOUTS, PROFILED, VARIANTS
+from .configurations import BASE, CONFIGURATIONS, LAYOUTS, PROFILED, TIMED, VARIANTS
 from .layouts import BuildLayouts, DropLayouts, LayoutsParams
 from .profile_tree import AGGREGATION_PARTS, PARTS
 from .query_decomp import PART, CellParams, CellRunner, PlanParams, PlanRunner, WarmUpParams, WarmUpRunner
@@ -61,9 +62,20 @@ def _aggregations(names: Any) -> tuple[Key, ...]:
 
 
 def _production_first(values: Values) -> dict[str, Any]:
-    """production is always among the configurations."""
-    found = values["configurations"]
+    """production is always among the configurations; of all of them those are left out that take timestamps, where
+    rows have none."""
+    found = [name for name in values["configurations"] if values["timestamps"] or name not in TIMED]
     return {"configurations": found if BASE in found else [BASE, *found]}
+
+
+def _timed(values: Values) -> Iterator[str]:
+    """Index modes take timestamps."""
+    named = values["configurations"]
+    if not values["timestamps"] and len(named) < len(CONFIGURATIONS) and (timed := set(named) & set(TIMED)):
+        yield (
+            f"track parameter [configurations] has [{min(timed)}], whose rows must have timestamps; set the track "
+            "parameter [timestamps] to true, too"
+        )
 
 
 QUERY_DECOMP = Challenge(
@@ -250,7 +262,7 @@ QUERY_PROFILE = Challenge(
 )
 QUERY_FRONTIER = Challenge(
     name="query-frontier",
-    question=f"Which of {len(CONFIGURATIONS)} ways to ask is fastest within an error bound?",
+    question=f"Which of {len(CONFIGURATIONS) - len(TIMED)} ways to ask is fastest within an error bound?",
     corpora=(Metrics,),
     operations=(
         *SETUP,
@@ -346,6 +358,7 @@ QUERY_FRONTIER = Challenge(
     limits=(shards_of_searches, segments, warm("round"), corpus_in_memory),
     leaves=(NAME,),
     drops=tuple(f"{NAME}-{layout}" for layout in LAYOUTS),
+    check=_timed,
     derived=_production_first,
     asks_as="cluster-metrics-query",
 )

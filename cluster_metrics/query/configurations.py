@@ -64,12 +64,14 @@ class Layout:
     :param merged: whether it is force-merged like the production index.
     :param primed: whether each filter is asked before a coverage counts, as often as it takes to be cached.
     :param kind: what a user changes who has it, see :data:`..core.change.KINDS`.
+    :param mode: its index mode, for which rows must have timestamps; empty for that of the production index.
     """
 
     settings: dict[str, Any] = field(default_factory=dict)
     merged: bool = True
     primed: bool = False
     kind: str = "index"
+    mode: str = ""
 
 
 LAYOUTS = {
@@ -79,6 +81,8 @@ LAYOUTS = {
     "sorted": Layout({"index.sort.field": ["epoch", "node"]}),
     "rollup": Layout(),
     "cached": Layout({SETTING: True}, primed=True, kind="settings"),
+    "time-series": Layout(mode="time_series"),
+    "logsdb": Layout(mode="logsdb"),
 }
 BASE = "production"
 CACHED = {BASE: "cached", "msearch": "msearch+cached"}
@@ -87,6 +91,7 @@ _REINDEX = "another index layout"
 _SAMPLED = "sampled answers"
 _SLOWER = "slower indexing"
 _SMILE = "a client that speaks SMILE"
+_OVERWRITTEN = "one document for a node, a task and a time"
 _CACHED = "memory for filters, which repeat"
 
 
@@ -132,6 +137,11 @@ CONFIGURATIONS = {
         Configuration(
             "msearch+cached", "msearch, query cache on, filters in it", form="msearch", layout="cached", price=_CACHED
         ),
+        *(
+            Configuration(f"{way}{mode}", f"{text}index mode {LAYOUTS[mode].mode}", form=form, layout=mode, price=price)
+            for mode, price in (("time-series", _OVERWRITTEN), ("logsdb", _SLOWER))
+            for way, text, form in (("", "", "serial"), ("msearch+", "msearch, ", "msearch"))
+        ),
         Configuration("smile-request", "requests in SMILE", smile="request", price=_SMILE),
         Configuration("smile", "requests and responses in SMILE", smile="both", price=_SMILE),
         Configuration(
@@ -165,6 +175,8 @@ CONFIGURATIONS = {
     )
 }
 """The ways of query-frontier: the production query with one thing changed, and some combinations."""
+TIMED = tuple(c.name for c in CONFIGURATIONS.values() if c.layout and LAYOUTS[c.layout].mode)
+"""Those whose rows must have timestamps."""
 
 
 def _profiled() -> dict[str, Configuration]:

@@ -8,7 +8,6 @@ from typing import Any
 from ..core.index import MARK, create_own_index, delete_own_index, index_body
 from ..core.rounds import Guard, Params
 from ..corpus.answers import field_answers
-from ..corpus.encoded import JSON
 from ..corpus.metrics import FIELDS, NAME, Metrics
 from ..corpus.prepared import Prepared
 from ..wire.bulk import load_all, with_actions
@@ -87,7 +86,10 @@ class BuildLayouts(Guard):
                         "_meta": {"created_by": MARK},
                         "properties": properties | {"aggregations": {"type": "object", "enabled": False}},
                     }
-                await create_own_index(es, index, {"settings": settings, "mappings": mappings}, params["foreign"])
+                body = {"settings": settings, "mappings": mappings}
+                if layout.mode:
+                    body = params["prepared"].corpus.in_mode(body, layout.mode)
+                await create_own_index(es, index, body, params["foreign"])
                 costs |= await (self._roll_up if name == "rollup" else self._load)(es, index, params["prepared"])
                 await request(es, "POST", f"/{index}/_refresh")
                 if layout.merged and params["segments"]:
@@ -97,7 +99,8 @@ class BuildLayouts(Guard):
 
     async def _load(self, es: Any, index: str, prepared: Prepared) -> dict[str, float]:
         for epoch in range(1, prepared.corpus.epochs + 1):
-            await load_all(es, index, bulk_bodies(JSON.row_bytes(epoch), prepared.file(epoch - 1)))
+            width = prepared.corpus.row_format().row_bytes(epoch)
+            await load_all(es, index, bulk_bodies(width, prepared.file(epoch - 1)))
         return {}
 
     async def _roll_up(self, es: Any, index: str, prepared: Prepared) -> dict[str, float]:

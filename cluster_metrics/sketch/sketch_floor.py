@@ -286,7 +286,7 @@ def batches(ingest: Ingest, params: dict[str, Any]) -> Iterator[tuple[Any, int]]
     prepared: Prepared = params["prepared"]
     size = ingest.batch or params["parameters"]["bulk_size"]
     for epoch in range(1, prepared.corpus.epochs + 1):
-        bodies = metrics_bodies(epoch, prepared.file(epoch - 1))
+        bodies = metrics_bodies(prepared.corpus, epoch, prepared.file(epoch - 1))
         for start in range(0, len(params["rows"]), size):
             rows = params["rows"][start : start + size]
             held: Any = bodies.body(rows.start, len(rows))

@@ -53,6 +53,8 @@ def pipeline(loaded):
             {"codec": "best_compression", "translog": {"durability": "request", "flush_threshold_size": "16mb"}},
         ),
         ("bulk_runner:native,bulk_indexing_clients:3,bulk_size:70", {}),
+        ("timestamps:true,index_mode:time_series", {"mode": "time_series", "routing_path": ["node", "task"]}),
+        ("timestamps:true,index_mode:logsdb,bulk_runner:native", {"mode": "logsdb"}),
     ],
 )
 def test_a_load_by_what_a_user_may_set_is_accounted_for(loaded, pipeline, params, settings):

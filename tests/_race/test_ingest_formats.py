@@ -88,7 +88,7 @@ def test_the_source_of_documents_sent_as_smile_comes_back_equal(tmp_path, index,
     path = f"/{index}/_search"
 
     async def asked(es):
-        encoded = metrics_bodies(1, rows_file, encoding)
+        encoded = metrics_bodies(corpus, 1, rows_file, encoding)
         counts = await send_bulk(es, index, encoded.body(0, 1000), 1000, encoded.content_type)
         assert counts.acknowledged == 1000
         await es.indices.refresh(index=index)

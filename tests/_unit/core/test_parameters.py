@@ -5,12 +5,12 @@ from esrally import exceptions
 from esrally.track import loader
 
 from _tools.race.rally import resolved
-from cluster_metrics.core.challenge import parameters
+from cluster_metrics.core.challenge import challenges, parameters
 from cluster_metrics.core.experiment import check, corpora_of
 from cluster_metrics.corpus.prepared import TRACK
 from cluster_metrics.ingest.ingest_formats import CORPORA
 from cluster_metrics.ingest.load import pace_of
-from cluster_metrics.query.configurations import CONFIGURATIONS, VARIANTS, cells
+from cluster_metrics.query.configurations import CONFIGURATIONS, TIMED, VARIANTS, cells
 from cluster_metrics.wire.questions import TRANSPORTS
 
 
@@ -74,6 +74,8 @@ def test_a_value_that_is_not_allowed_gets_one_clear_line(name, value, allowed):
             {"target_docs_per_second": 1, "target_gb_per_day": 1},
             "[target_gb_per_day] is [1], allowed is 0 when target_docs_per_second is given",
         ),
+        ({"index_mode": "logsdb"}, "[index_mode] is [logsdb], allowed is standard without timestamps"),
+        ({"configurations": ["msearch+logsdb"]}, "[configurations] has [msearch+logsdb], whose rows must have times"),
         ({"paced": True}, "[paced] is [True], allowed is false without target_docs_per_second"),
         ({"spike_docs_per_second": 9}, "[spike_docs_per_second] is [9], allowed is 0 without target_docs_per_second"),
         ({"target_docs_per_second": 1, "spike_minutes": 2}, "[spike_minutes] is [2], allowed is 1 or more with spike"),
@@ -87,6 +89,12 @@ def test_values_that_do_not_go_together_get_one_clear_line(given, message):
     with pytest.raises(exceptions.TrackConfigError) as e:
         check(defaults() | given)
     assert message in str(e.value) and "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("timestamps, asked", [(True, set(CONFIGURATIONS)), (False, set(CONFIGURATIONS) - set(TIMED))])
+def test_of_all_configurations_those_that_take_timestamps_are_asked_where_rows_have_them(timestamps, asked):
+    values = check(defaults() | {"timestamps": timestamps})
+    assert set(challenges()["query-frontier"].derived(values)["configurations"]) == asked
 
 
 def test_native_takes_the_full_response_unless_told_otherwise():

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_metrics.corpus import files, prepared
-from cluster_metrics.corpus.encoded import ENCODINGS, JSON, encoded_file, generate_bodies
+from cluster_metrics.corpus.encoded import ENCODINGS, encoded_file, generate_bodies
 from cluster_metrics.corpus.files import CorpusError, answers_file, load_answers, problems, seal_of
 from cluster_metrics.corpus.metrics import FIELDS, Metrics, rows
 
@@ -29,6 +30,7 @@ small_corpora = st.builds(
     rows_per_epoch=st.integers(1, 500),
     epochs=st.integers(1, 12),
     seed=st.integers(0, 2**63 - 1),
+    timestamps=st.booleans(),
 )
 
 
@@ -51,10 +53,10 @@ def test_rows_are_what_the_parameters_say(corpus, epoch):
     part = replace(corpus, epochs=epoch).parts()[epoch - 1]
     assert len(data) == part.size
     assert len(lines) == corpus.rows_per_epoch == part.docs
-    assert {len(line) for line in lines} == {JSON.row_bytes(epoch)}
+    assert {len(line) for line in lines} == {corpus.row_format().row_bytes(epoch)}
     for i, line in enumerate(lines):
         row = json.loads(line)
-        assert list(row) == ["epoch", "node", "task", *FIELDS]
+        assert list(row) == ["epoch", "node", "task", *FIELDS, *(["@timestamp"] if corpus.timestamps else [])]
         assert row["epoch"] == epoch
         assert row["node"] == f"N{i % corpus.nodes + 1:03d}"
         assert row["task"] == f"T{i // corpus.nodes % corpus.tasks + 1:03d}"
@@ -71,6 +73,41 @@ def test_another_seed_or_epoch_gives_other_values(corpus):
     values = [[row["cpu"] for row in decoded(c, e)] for c, e in ((same, 1), (other, 1), (same, 2))]
     assert values[0] != values[1]
     assert values[0] != values[2]
+
+
+@settings(max_examples=50)
+@given(small_corpora, st.integers(1, 11))
+def test_no_node_and_task_have_two_rows_at_one_time(corpus, epoch):
+    corpus = replace(corpus, timestamps=True)
+    found = [row for e in (epoch, epoch + 1) for row in decoded(corpus, e)]
+    assert len({(row["node"], row["task"], row["@timestamp"]) for row in found}) == len(found)
+    times = [row["@timestamp"] for row in found]
+    assert times == sorted(times) and times[-1] < corpus.time_ms(epoch + 2, 0)
+
+
+def test_timestamps_change_nothing_else_of_a_row_across_blocks():
+    corpus = Metrics(nodes=7, tasks=11, rows_per_epoch=450_001)
+    plain, timed = (b"".join(rows(c, 2)).splitlines() for c in (corpus, replace(corpus, timestamps=True)))
+    step = 1000
+    for i in [*range(0, len(plain), 9973), len(plain) - 1]:
+        time_ms = corpus.time_ms(2, i // 77)
+        assert json.loads(timed[i]) == json.loads(plain[i]) | {"@timestamp": time_ms}
+        assert time_ms == 1_735_689_600_000 + step * (corpus.sweeps + i // 77)
+    assert corpus.parts()[0].file != replace(corpus, timestamps=True).parts()[0].file
+
+
+def test_in_time_series_mode_an_index_takes_the_times_of_all_rows():
+    corpus = replace(SMALL, timestamps=True)
+    settings = corpus.in_mode({"settings": {}, "mappings": {"properties": {}}}, "time_series")["settings"]
+    first, last = (settings[f"index.time_series.{end}_time"] for end in ("start", "end"))
+    times = [row["@timestamp"] / 1000 for epoch in (1, corpus.epochs) for row in decoded(corpus, epoch)]
+    told = [datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() for text in (first, last)]
+    assert told[0] <= min(times) and max(times) < told[1]
+
+
+def test_timestamps_of_more_than_13_digits_are_refused():
+    with pytest.raises(CorpusError, match="^sweeps are .*, with timestamps allowed is up to 8,264,310,400$"):
+        Metrics(nodes=1, tasks=1, rows_per_epoch=10**9, epochs=9, timestamps=True).check()
 
 
 def test_values_look_like_a_clusters():

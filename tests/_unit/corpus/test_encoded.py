@@ -13,7 +13,7 @@ from cluster_metrics.wire import smile
 def generate(corpus, epoch, folder, encoding="json"):
     rows_file = corpus.generate(epoch - 1, folder)
     generate_bodies(corpus, epoch - 1, encoding, rows_file)
-    return rows_file, metrics_bodies(epoch, rows_file, encoding)
+    return rows_file, metrics_bodies(corpus, epoch, rows_file, encoding)
 
 
 corpora = st.builds(
@@ -23,6 +23,7 @@ corpora = st.builds(
     rows_per_epoch=st.integers(1, 400),
     epochs=st.just(999),
     seed=st.integers(0, 9),
+    timestamps=st.booleans(),
 )
 
 
@@ -52,9 +53,11 @@ def test_smile_says_what_json_says(tmp_path_factory, corpus, epoch):
         assert [smile.decode(item) for item in items[1::2]] == rows
 
 
+@pytest.mark.parametrize("timestamps", [False, True])
 @pytest.mark.parametrize("bits", [32, 64])
-def test_the_template_gives_the_bytes_of_the_general_encoder(tmp_path, bits):
-    rows_file, encoded = generate(Metrics(nodes=3, tasks=2, rows_per_epoch=500, epochs=2), 2, tmp_path, f"smile-{bits}")
+def test_the_template_gives_the_bytes_of_the_general_encoder(tmp_path, bits, timestamps):
+    corpus = Metrics(nodes=3, tasks=2, rows_per_epoch=500, epochs=2, timestamps=timestamps)
+    rows_file, encoded = generate(corpus, 2, tmp_path, f"smile-{bits}")
     documents = [json.loads(line) for line in rows_file.read_text().splitlines()]
     items = [smile.encode(item, bits) for document in documents for item in (ACTION, document)]
     assert encoded.body(0, 500) == smile.body(items)

@@ -113,7 +113,8 @@ def test_no_parameter_that_changes_a_corpus_finds_the_files_of_another(tmp_path,
         before = getattr(corpus, field)
         other = next((c for c in getattr(parameter, "choices", ()) if c != before), None)
         # twice as many keep the documents a multiple of their values
-        changed = replace(corpus, **{field: other or (before // 2 if field == "values" else before * 2)}).check()
+        more = not before if isinstance(before, bool) else before // 2 if field == "values" else before * 2
+        changed = replace(corpus, **{field: other or more}).check()
         found, fresh = (changed.generate(0, root) for root in (tmp_path, tmp_path / field))
         assert found.read_bytes() == fresh.read_bytes(), f"{field} is no part of the folder's hash"
         assert load_answers(found) == load_answers(fresh), f"{field} is no part of the folder's hash"

@@ -67,11 +67,13 @@ MAPPINGS = {
 }
 
 
+CORPUS = Metrics(rows_per_epoch=2500, epochs=1)
+
+
 @pytest.fixture
 def track(tmp_path):
-    corpus = Metrics(rows_per_epoch=2500, epochs=1)
     indices = {"cluster-metrics": {"mappings": MAPPINGS}}
-    return track_of(corpus, root=tmp_path, encodings=["json", "smile-32"], indices=indices)
+    return track_of(CORPUS, root=tmp_path, encodings=["json", "smile-32"], indices=indices)
 
 
 @pytest.mark.parametrize("design", DESIGNS)
@@ -79,9 +81,9 @@ def test_all_cells_send_the_same_rows(track, design):
     path = track.corpora[0].documents[0].document_file
     with open(path) as f:
         rows = [json.loads(f.readline()) for _ in range(2400)]
-    cells = Rows(1, path, 2400).cells(design)
+    cells = Rows(CORPUS, 1, path, 2400).cells(design)
     assert [cells[0].name, *(cell.name for cell in cells[-3:])] == [NAIVE, SLICES, REQUESTS, NATIVE]
-    smile = metrics_bodies(1, path, "smile-32").body(0, 2400)
+    smile = metrics_bodies(CORPUS, 1, path, "smile-32").body(0, 2400)
     encodings = {name: client.encoding for name, client in clients(design, True).items()}
     for cell in cells:
         for _ in range(2):  # a cell is run once a round
