@@ -7,6 +7,7 @@ import asyncio
 import random
 import re
 import shutil
+import signal
 import threading
 from dataclasses import dataclass, field
 
@@ -35,7 +36,7 @@ class Load:
 
     :param name: of the case.
     :param hit: pattern of the requests that may be hit, all of which are timed.
-    :param tag: of the tasks that are run; None for all.
+    :param tag: of the tasks that are run, after those of a set-up that nothing hits; None for all.
     """
 
     name: str
@@ -66,6 +67,16 @@ class Stage:
     launcher: Launcher
     started: dict
     requests: dict = field(default_factory=dict)
+
+    def start(self):
+        """Starts the target anew on its data and ports."""
+        name, (port, *_) = self.target.name, self.target.http_ports
+        self.target = self.launcher.start(name, port=port, port_is_fixed=True, **self.started)
+
+    def processes(self, number=0):
+        """Those of a node."""
+        own = self.target.processes()[number]
+        return [*own.children(recursive=True), own]
 
     def settings(self, **settings):
         url = f"{self.target.url}/_cluster/settings"
@@ -124,6 +135,25 @@ class Breaker(Fault):
         self.later(1, lambda: self.stage.settings(**{"network.breaker.inflight_requests.limit": None}))
 
 
+class Paused(Fault):
+    """The target stands still for longer than a client waits."""
+
+    def strike(self):
+        stopped = self.stage.processes()
+        for process in stopped:
+            process.send_signal(signal.SIGSTOP)
+        self.later(1.5 * CLIENT_SECONDS, lambda: [process.send_signal(signal.SIGCONT) for process in stopped])
+
+
+class Killed(Fault):
+    """The target is killed, and started anew on what its disk holds."""
+
+    def strike(self):
+        for process in self.stage.processes():
+            process.kill()
+        self.later(0, self.stage.start)
+
+
 @dataclass(frozen=True)
 class Raced:
     """A race as it ended.
@@ -180,8 +210,10 @@ def assert_not_clean(raced, fault):
 
 def moment(stage, load, folder, seed):
     """The request to be hit; a race that is not hit tells how many there are, and is complete."""
+    if not stage.launcher.running(stage.target.name):
+        stage.start()
     if load.name not in stage.requests:
-        if load is SEARCHES:
+        if load.tag:
             assert not race(stage, Fault(stage, load, 0), folder / "setup", tag="setup").ended
         fault = Fault(stage, load, 0)
         raced = race(stage, fault, folder / "untouched", tag=load.tag)
@@ -210,7 +242,7 @@ def stages():
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("kind", [Truncated, Breaker], ids=name_of)
+@pytest.mark.parametrize("kind", [Truncated, Breaker, Paused, Killed], ids=name_of)
 def test_a_race_that_is_hit_anywhere_is_called_incomplete(stages, tmp_path, kind, seed):
     stage = stages()
     fault = kind(stage, SEARCHES, moment(stage, SEARCHES, tmp_path, seed))
