@@ -29,7 +29,7 @@ def race(loaded, tmp_path_factory):
 def test_the_report_says_where_the_cpu_time_goes(race):
     for section in (
         "Where the target's CPU time goes",
-        "The methods of the production query",
+        "The methods of D_td-serial",
         "What differs",
         "Three ways to the same answer",
         "Whether the samples add up",

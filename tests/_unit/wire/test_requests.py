@@ -8,7 +8,7 @@ from esrally import exceptions
 from fakes import LOST, TIMEOUT, FakeEs, Refused, Script
 
 from cluster_metrics.core.rounds import losing_one
-from cluster_metrics.wire.bulk import Backoff, load
+from cluster_metrics.wire.bulk import load
 from cluster_metrics.wire.requests import Request, aside, at_once, get, guarding, refusal, request, send
 
 PRIVILEGE = (
@@ -140,10 +140,14 @@ UNPARSED = {"type": "document_parsing_exception", "reason": "no number"}
         (LOST, "bulk to [x]: no answer, ConnectionError"),
     ],
 )
-def test_a_load_that_fails_ends_the_race_and_names_the_cause(answer, message):
+def test_a_load_that_fails_ends_the_race_and_names_the_cause(answer, message, monkeypatch):
+    async def at_once(seconds):
+        pass
+
+    monkeypatch.setattr("cluster_metrics.wire.bulk.asyncio.sleep", at_once)
     message = message.replace("[", r"\[").replace("(", r"\(")
     with pytest.raises(exceptions.RallyAssertionError, match=message):
-        asyncio.run(load(FakeEs(lambda *_: answer), "x", b"", 2, Backoff(pause_s=0)))
+        asyncio.run(load(FakeEs(lambda *_: answer), "x", b"", 2))
 
 
 def test_when_one_of_several_fails_the_others_stop():
