@@ -14,7 +14,7 @@ Document = dict[str, Any]
 REQUEST = {"task": str, "sample-type": str, "@timestamp": float, "value": float}
 SAMPLE = {"operation": str, "operation-type": str, "@timestamp": float, "value": float, "meta": dict}
 NODE = {"node": str, "version": str, "jvm": str, "cores": float, "heap_mb": float}
-UNITS = ("pass", "round")
+UNITS = ("round", "pass")
 LATEST_MS = 2.5e14
 """Greatest time in ms since the epoch that can be written as a date."""
 STEP_MS = 2000

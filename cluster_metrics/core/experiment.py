@@ -1,6 +1,7 @@
 """The track processor: checks the parameters, lays out the corpora and the passes, and has the corpora generated."""
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import timezone
@@ -50,7 +51,7 @@ class Experiment(loader.TrackProcessor):
             challenge.schedule = without_idle_monitors(challenge.schedule)
             of = {name: records.parameters()[name].check(value) for name, value in own.get(challenge.name, {}).items()}
             parameters = values | of
-            challenge.schedule = lay_out_passes(challenge.schedule, values["seed"], values["passes"])
+            challenge.schedule = lay_out_passes(challenge.schedule, parameters)
             challenge.schedule = record.lay_out(challenge.schedule, parameters)
             leaves = (leaf for element in challenge.schedule for leaf in element)
             tasks = [(task, operations[task.operation.type]) for task in leaves if task.operation.type in operations]
@@ -61,9 +62,10 @@ class Experiment(loader.TrackProcessor):
             for task, operation in tasks:
                 task.operation.params |= {"parameters": parameters, "created": created}
                 if operation.rounds:
-                    task.iterations = parameters[operation.rounds]
+                    rounds = rounds_of(task, parameters[operation.rounds])
+                    task.iterations = len(rounds)
                     iterations = {"warmup-iterations": task.warmup_iterations, "iterations": task.iterations}
-                    task.operation.params |= iterations
+                    task.operation.params |= iterations | {"first-round": rounds.start}
 
     def _time_left(self, values: dict[str, Any], plans: int) -> dict[str, Any]:
         """What a plan needs to know of the time that the race may take; nothing where it may take any."""
@@ -146,24 +148,27 @@ def without_idle_monitors(schedule: list) -> list:
     return [element for element in schedule if any(task.operation.type != MONITOR for task in element)]
 
 
-def lay_out_passes(schedule: list, seed: int, passes: int) -> list:
-    """Repeats the cells of a schedule once per pass, each pass in an order of its own.
+def lay_out_passes(schedule: list, parameters: Mapping[str, Any]) -> list:
+    """Repeats the cells of a schedule once per pass, each pass in an order of its own, and has a part of the plan
+    follow each pass, so that both see the same minutes of a machine.
 
     All copies keep the names of their tasks, so Rally's summary and ``compare`` show one row per cell over all passes;
-    only the first is marked for reporting, and only it has warm-up iterations. Where a cell is loaded for a time
-    instead, pass 0 goes ahead, which warms up the nodes and counts for nothing.
+    only the first is marked for reporting. Where a cell is loaded for a time, pass 0 goes ahead, which warms up the
+    nodes and counts for nothing.
+
+    :param parameters: track parameters as resolved.
     """
-    cells = _cells(schedule)
+    cells, passes = _cells(schedule), parameters["passes"]
     if not cells:
         return schedule
+    plans = [element for element in schedule if _rounds(element)]
     copies = []
     first_pass = 0 if max(map(len, cells.values())) > 1 else 1
     for number in range(first_pass, passes + 1):
-        for name in shuffled(sorted(cells), seed, "pass", number):
+        for name in shuffled(sorted(cells), parameters["seed"], "pass", number):
             for element in copy.deepcopy(cells[name]):
                 for task in element:
                     if number > first_pass:
-                        task.warmup_iterations = 0 if task.warmup_iterations else task.warmup_iterations
                         task.operation.params["include-in-reporting"] = False
                     task.operation.params |= {
                         "pass": number,
@@ -171,9 +176,25 @@ def lay_out_passes(schedule: list, seed: int, passes: int) -> list:
                         "iterations": task.iterations,
                     }
                 copies.append(element)
-    in_cells = [element for cell in cells.values() for element in cell]
-    first = schedule.index(in_cells[0])
-    return schedule[:first] + copies + [element for element in schedule[first:] if element not in in_cells]
+        for part in copy.deepcopy(plans):
+            part.operation.params |= {"pass": number, "passes": passes}
+            part.warmup_iterations = math.ceil(part.warmup_iterations / passes)
+            copies += [part] if rounds_of(part, parameters[_rounds(part)]) else []
+    laid_out = [element for cell in cells.values() for element in cell] + plans
+    first = schedule.index(laid_out[0])
+    return schedule[:first] + copies + [element for element in schedule[first:] if element not in laid_out]
+
+
+def rounds_of(task: Any, rounds: int) -> range:
+    """The counted rounds of a task, of all that its plan walks: an even part where one follows each pass."""
+    number, passes = (task.operation.params.get(key, 1) for key in ("pass", "passes"))
+    return range(1 + rounds * (number - 1) // passes, 1 + rounds * number // passes)
+
+
+def _rounds(element: Any) -> str:
+    """The parameter that says how many rounds an element walks; empty for one that walks none."""
+    operation = records.operations().get(next(iter(element)).operation.type)
+    return operation.rounds if operation else ""
 
 
 def _cells(schedule: list) -> dict[str, list]:

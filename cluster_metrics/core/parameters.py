@@ -197,7 +197,8 @@ LOAD = (
 """Of challenges that create and load the index of their corpus by the tasks tagged setup."""
 WARMUP = Integer(
     "warmup_iterations",
-    "Coverages of each cell before its first pass, and rounds before those of the plan, that are not counted.",
+    "Coverages of each cell in each pass, and rounds before those of the plan, that are not counted. In query-decomp "
+    "each part of the plan has an even share of these rounds.",
     "coverages",
     True,
     low=0,

@@ -90,16 +90,18 @@ class TimeLeft:
 
 
 class RoundParams(Params):
-    """Param source of a plan: one round a call, warm-up rounds numbered up to 0, counted ones from 1 on, as many as
-    there is time for.
+    """Param source of a plan, or a part of it: one round a call, warm-up rounds numbered up to 0, then counted ones, as
+    many as there is time for.
 
-    The track processor adds ``warmup-iterations`` and ``iterations`` to the operation; with ``race_minutes`` also
-    ``deadline`` and ``plans``, see :class:`TimeLeft`.
+    The track processor adds ``warmup-iterations``, ``iterations`` and ``first-round`` to the operation, the number of
+    the first counted one; with ``race_minutes`` also ``deadline`` and ``plans``, see :class:`TimeLeft`.
     """
 
     def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
         super().__init__(track, params, **kwargs)
-        self._numbers = itertools.count(1 - params["warmup-iterations"])
+        self._numbers = itertools.chain(
+            range(1 - params["warmup-iterations"], 1), itertools.count(params.get("first-round", 1))
+        )
         self._left = TimeLeft(params.get("deadline", math.inf), params.get("plans", 1))
 
     def params(self) -> dict[str, Any]:

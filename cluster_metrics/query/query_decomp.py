@@ -14,6 +14,8 @@ from .steady import unsteady
 
 PART = "part-coverage"
 """``operation-type`` of the samples of cells that only the attribution asks."""
+PAUSE_S = 6.0
+"""What Rally pauses for between two tasks, in seconds."""
 
 
 class CellParams(Params):
@@ -47,9 +49,10 @@ class CellParams(Params):
 
 
 class PlanParams(RoundParams):
-    """Param source of the plan: every cell once in seeded order, all about the same epoch.
+    """Param source of the plan's part that follows a pass: every cell once in seeded order, all about the same epoch.
 
-    Where the attribution has the variants it needs, its parts are cells, too.
+    Where the attribution has the variants it needs, its parts are cells, too. The track processor adds ``pass`` and
+    ``passes`` to the operation where there are passes.
 
     Track parameters: ``variants``, ``transports``, ``max_concurrent_searches``, ``seed``.
     """
@@ -63,6 +66,14 @@ class PlanParams(RoundParams):
             self._cells |= {(name, "serial"): part for name, part in PARTS.items()}
         self._coverages = Coverages(track)
         self._epochs = shuffled(self._coverages.epochs, self.values["seed"], "plan")
+        self._pass, passes = (params.get(key, 0) for key in ("pass", "passes"))  # 0 where tasks left the passes out
+        self._passes_left = passes - self._pass
+
+    def afterwards(self, round_s: float) -> float:
+        """That of the passes to come, by the cells' share of a round."""
+        cells = len(self.values["variants"]) * len(self.values["transports"])
+        coverages = self.values["warmup_iterations"] + self.values["epochs"]
+        return self._passes_left * cells * (coverages * round_s / len(self._cells) + PAUSE_S)
 
     def round(self, number: int) -> dict[str, Any]:
         epoch = self._epochs[number % len(self._epochs)]
@@ -71,7 +82,7 @@ class PlanParams(RoundParams):
             coverage = self._coverages.make(self._cells[variant, transport], epoch)
             kind = PART if variant in PARTS else TYPE
             asked.append({"variant": variant, "transport": transport, "coverage": coverage, "kind": kind})
-        return {"coverages": asked}
+        return {"coverages": asked, "pass": self._pass}
 
 
 def _sample(params: dict[str, Any], asked: Asked) -> dict[str, Any]:
@@ -108,7 +119,7 @@ class PlanRunner(Runner):
         self._cpu_ms: float | None = None
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
-        common = {"round": params["round"], "segments": await segment_count(es, NAME)}
+        common = {"round": params["round"], "pass": params["pass"], "segments": await segment_count(es, NAME)}
         # reading it takes a second, so the end of a round is the start of the next; none after a round that failed
         cpu_ms, self._cpu_ms = self._cpu_ms, None
         if cpu_ms is None:

@@ -19,7 +19,7 @@ from _tools.report.table import Column, Table, Words, share, times
 from _tools.report.text import error_text, interval, number, percent
 from cluster_metrics.query._report import attribution, server
 from cluster_metrics.query._report import costs as bare
-from cluster_metrics.query._report.agreement import EQUIVALENT, MOST_PASSES, agreement, passes_of, summary
+from cluster_metrics.query._report.agreement import EQUIVALENT, MOST_PASSES, agreement, summary
 from cluster_metrics.query._report.attribution import share_of
 from cluster_metrics.query.configurations import VARIANTS, change_of
 from cluster_metrics.query.query_decomp import PART
@@ -212,11 +212,23 @@ def by_pass(race: Race, key: str) -> dict[str, dict[int, list[float]]]:
     return found
 
 
+def _levels(cells: Cells, cell: str, passes: dict[int, list[float]]) -> Samples:
+    """The median wall times of a cell in its passes, and in the rounds of the plan that follow each; in all of its
+    rounds where those of the plan follow the last pass, as in older races.
+
+    :param passes: its wall times by pass.
+    :return: two rows; a column for each pass that rounds follow.
+    """
+    rounds = [(s.meta.get("pass"), float(s.meta["wall_ms"])) for s in cells.samples(cell).values()]
+    plan = {number: [ms for of, ms in rounds if of in (number, None)] for number in passes}
+    return np.array([(np.median(passes[number]), np.median(of)) for number, of in plan.items() if of]).T
+
+
 def headline(race: Race, cell: str, key: str) -> Estimate | None:
     """The median over passes of a headline cell's median in each, as samples of one pass share what disturbs it; None
     when the race has none."""
     passes = by_pass(race, key).get(cell)
-    return median(passes_of(passes)) if passes else None
+    return median(np.array([np.median(of) for of in passes.values()])) if passes else None
 
 
 def _variants(race: Race, cells: Cells) -> list[Section]:
@@ -317,10 +329,13 @@ def _agreement(race: Race, cells: Cells) -> list[Section]:
     passes = by_pass(race, "wall_ms")
     found, rows, not_steady = {}, [], server.unsteady(race)
     for cell in sorted(name for name in passes if cells.has(name)):
-        levels, plan = passes_of(passes[cell]), cells.values("wall_ms", cell)[0]
-        found[cell] = one = agreement(levels, plan, cell not in not_steady)
-        row = {"cell": cell, "n": one.ratio.n, "headline": float(np.exp(np.mean(np.log(levels))))}
-        row |= {"plan": float(np.median(plan)), "ratio": one.ratio, "verdict": one.verdict}
+        levels = _levels(cells, cell, passes[cell])
+        if not levels.size:
+            continue
+        found[cell] = one = agreement(levels[0] / levels[1], cell not in not_steady)
+        headline_ms, plan_ms = np.exp(np.mean(np.log(levels), axis=1))
+        row = {"cell": cell, "n": one.ratio.n, "headline": headline_ms, "plan": plan_ms}
+        row |= {"ratio": one.ratio, "verdict": one.verdict}
         rows.append(row | ({"decided_by": _passes(one.decided_by)} if one.decided_by else {}))
     if not rows:
         return []
@@ -328,9 +343,10 @@ def _agreement(race: Race, cells: Cells) -> list[Section]:
     columns += [Column("plan", "plan", "ms"), Column("ratio", "ratio", form=lambda x: f"{x:.2f}")]
     columns += [Words("verdict", "verdict"), Column("decided_by", "passes to decide")]
     text = (
-        f"{summary(found)} The ratio is that of a pass to the plan, with its 95 % interval over passes: equivalent "
-        f"when all of it lies within {percent(EQUIVALENT)}, different when it does not hold 1, else not shown. Rally "
-        "idles about six seconds before each headline cell, the plan about a second after each round."
+        f"{summary(found)} The ratio is that of a pass to the rounds of the plan that follow it, with its 95 % "
+        f"interval over passes: equivalent when all of it lies within {percent(EQUIVALENT)}, different when it does "
+        "not hold 1, else not shown. Rally idles about six seconds before each headline cell, the plan about a second "
+        "after each round. Times are geometric means over passes."
     )
     raced = {s.meta["transport"] for s in coverages(race)}
     figures = [_over_time(race, transport) for transport in TRANSPORTS if transport in raced]

@@ -43,8 +43,8 @@ def _steady(meta: dict) -> str:
         )
     return (
         f"- Every configuration was steady before anything counted, after {count(walked, 'round')} of warm-up: over "
-        f"the last {WINDOW} none rose or fell by more than {percent(CHANGE)} and more than by chance (Mann and "
-        f"Kendall's test, {percent(LEVEL)} over all of them).\n"
+        f"the last {WINDOW} none, nor their geometric mean, rose or fell by more than {percent(CHANGE)} and more than "
+        f"by chance (Mann and Kendall's test, {percent(LEVEL)} over all of them).\n"
     )
 
 

@@ -1,3 +1,4 @@
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -6,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from fakes import track_of, values
 
-from cluster_metrics.core.experiment import lay_out_passes
+from cluster_metrics.core.experiment import lay_out_passes, rounds_of
 from cluster_metrics.core.rounds import shuffled
 from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.query.query_decomp import CellParams, PlanParams
@@ -28,10 +29,11 @@ def task(name, kind="query-cell"):
 SCHEDULE = [task("load", "bulk"), *(task(f"cell-{i}") for i in range(6)), task("plan", "query-plan")]
 
 
-def test_each_pass_has_every_cell_once_between_the_other_tasks():
-    schedule = lay_out_passes(SCHEDULE, seed=42, passes=3)
-    assert [schedule[0].name, schedule[-1].name] == ["load", "plan"]
-    orders = [[t.name for t in schedule[1 + 6 * p : 7 + 6 * p]] for p in range(3)]
+def test_each_pass_has_every_cell_once_and_a_part_of_the_plan_after_them():
+    schedule = lay_out_passes(SCHEDULE, values(seed=42, passes=3))
+    assert schedule[0].name == "load" and len(schedule) == 1 + 3 * 7
+    assert [schedule[7 * p].name for p in (1, 2, 3)] == ["plan"] * 3
+    orders = [[t.name for t in schedule[1 + 7 * p : 7 + 7 * p]] for p in range(3)]
     assert all(sorted(order) == [f"cell-{i}" for i in range(6)] for order in orders)
     assert len({tuple(order) for order in orders}) == 3
 
@@ -42,7 +44,7 @@ def test_a_cell_of_two_elements_stays_together_and_begins_with_an_uncounted_pass
         loads = [task(f"query-{i}", "capacity-query"), task(f"monitor-{i}", "capacity-monitor")]
         schedule += [task(f"prepare-{i}", "capacity-prepare"), Element(tasks=loads)]
     schedule.append(task("drop", "capacity-drop"))
-    laid_out = lay_out_passes(schedule, seed=42, passes=2)
+    laid_out = lay_out_passes(schedule, values(seed=42, passes=2))
     assert [laid_out[0].name, laid_out[-1].name] == ["build", "drop"]
     cells = laid_out[1:-1]
     assert len(cells) == 3 * 3 * 2
@@ -55,16 +57,25 @@ def test_a_cell_of_two_elements_stays_together_and_begins_with_an_uncounted_pass
     assert [t.operation.params.get("include-in-reporting", True) for c in cells for t in c].count(True) == 3 * 3
 
 
-def test_only_the_first_copy_warms_up_and_is_reported():
-    cells = [t for t in lay_out_passes(SCHEDULE, seed=42, passes=3) if t.operation.type == "query-cell"]
+@pytest.mark.parametrize("rounds, passes", [(60, 3), (40, 3), (7, 6), (2, 3), (1, 1)])
+def test_the_parts_of_the_plan_have_every_round_once(rounds, passes):
+    laid_out = lay_out_passes(SCHEDULE, values(seed=42, passes=passes, rounds=rounds))
+    parts = [rounds_of(t, rounds) for t in laid_out if t.name == "plan"]
+    assert [number for part in parts for number in part] == list(range(1, rounds + 1))
+    assert min(map(len, parts)) >= 1 and max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert [t.warmup_iterations for t in laid_out if t.name == "plan"] == [math.ceil(5 / passes)] * len(parts)
+
+
+def test_every_copy_warms_up_and_the_first_is_reported():
+    cells = [t for t in lay_out_passes(SCHEDULE, values(seed=42, passes=3)) if t.operation.type == "query-cell"]
     for cell in cells:
         first = cell.operation.params["pass"] == 1
-        assert cell.warmup_iterations == cell.operation.params["warmup-iterations"] == (5 if first else 0)
+        assert cell.warmup_iterations == cell.operation.params["warmup-iterations"] == 5
         assert cell.operation.params.get("include-in-reporting", True) is first
 
 
 def test_another_seed_gives_another_order():
-    orders = [[t.name for t in lay_out_passes(SCHEDULE, seed, 1)] for seed in (1, 2)]
+    orders = [[t.name for t in lay_out_passes(SCHEDULE, values(seed=seed, passes=1))] for seed in (1, 2)]
     assert orders[0] != orders[1]
 
 
@@ -94,9 +105,10 @@ def test_a_cell_visits_each_epoch_once_and_marks_its_first_and_last_sample(track
 
 def test_a_round_visits_every_cell_once_about_one_epoch(track):
     parameters = values(variants=["A", "D_td"], transports=["serial", "msearch"], seed=42)
-    source = PlanParams(track, {"parameters": parameters, "warmup-iterations": 1, "iterations": 6})
+    part = {"warmup-iterations": 1, "iterations": 6, "first-round": 13, "pass": 3, "passes": 4}
+    source = PlanParams(track, {"parameters": parameters} | part)
     rounds = [source.params() for _ in range(7)]
-    assert [r["round"] for r in rounds] == list(range(7))
+    assert [r["round"] for r in rounds] == [0, *range(13, 19)] and {r["pass"] for r in rounds} == {3}
     orders = set()
     for r in rounds:
         cells = [(c["variant"], c["transport"]) for c in r["coverages"]]

@@ -19,6 +19,7 @@ from cluster_metrics.core import rounds
 from cluster_metrics.core.experiment import Experiment
 from cluster_metrics.core.rounds import ENDING_S, RoundParams, TimeLeft
 from cluster_metrics.esql.esql_stored_fields import PROFILED_ROUNDS, StoredFieldsParams
+from cluster_metrics.query.query_decomp import PlanParams
 from cluster_metrics.query.query_frontier import FrontierParams
 
 ROOT = Path(__file__).parents[3]
@@ -119,17 +120,27 @@ def test_every_plan_of_a_challenge_knows_how_many_share_the_time():
     found = {}
     for challenge in track.challenges:
         tasks = [task for element in challenge.schedule for task in element]
-        found[challenge.name] = {t.name: t.operation.params["plans"] for t in tasks if "deadline" in t.operation.params}
+        found[challenge.name] = {}
+        for task in (t for t in tasks if "deadline" in t.operation.params):
+            found[challenge.name].setdefault(task.name, []).append(task.operation.params["plans"])
     assert {name: plans for name, plans in found.items() if plans} == {
-        "query-decomp": {"plan": 1},
-        "cpu-profile": {"cpu-profile": 1},
-        "query-profile": {"profile": 1},
-        "query-frontier": {"frontier": 1},
-        "ingest-decomp": {"ingest-steps": 1},
-        "ingest-formats": {"formats": 1},
-        "esql-stored-fields": {"stored-fields": 1},
-        "sketch-floor": {"floor-ingest": 2, "floor-questions": 1},
+        "query-decomp": {"plan": [3, 2, 1]},
+        "cpu-profile": {"cpu-profile": [1]},
+        "query-profile": {"profile": [1]},
+        "query-frontier": {"frontier": [1]},
+        "ingest-decomp": {"ingest-steps": [1]},
+        "ingest-formats": {"formats": [1]},
+        "esql-stored-fields": {"stored-fields": [1]},
+        "sketch-floor": {"floor-ingest": [2], "floor-questions": [1]},
     }
+
+
+def test_a_part_of_the_plan_keeps_the_passes_to_come_free():
+    """Of a round of 9 s with 12 of its 27 cells in a pass, each asked 10 + 5 times, after a pause of 6 s."""
+    source = object.__new__(PlanParams)
+    source.values = values(variants=list("ABCDEF"), transports=["serial", "msearch"], warmup_iterations=10, epochs=5)
+    source._cells, source._passes_left = dict.fromkeys(range(27)), 2
+    assert source.afterwards(9.0) == pytest.approx(2 * (12 * 15 * 9 / 27 + 12 * 6))
 
 
 @pytest.mark.parametrize("kind, seconds", [(FrontierParams, 2 * (3 + 2)), (StoredFieldsParams, PROFILED_ROUNDS * 7.0)])

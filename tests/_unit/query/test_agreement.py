@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from _tools.report.race import Race, Sample
-from cluster_metrics.query._report.agreement import EQUIVALENT, agreement, passes_of
+from cluster_metrics.query._report.agreement import EQUIVALENT, agreement
 from cluster_metrics.query._report.query_decomp import sections
 
 PLAN = np.linspace(99, 101, 40)
@@ -20,8 +20,7 @@ def verdicts(true, spread, passes, trials=60):
     rng = np.random.default_rng(1)
     found = []
     for _ in range(trials):
-        levels = true * 100 * np.exp(spread * rng.standard_normal(passes))
-        found.append(agreement(levels, 100 * np.exp(spread * rng.standard_normal(40))).verdict)
+        found.append(agreement(true * np.exp(spread * rng.standard_normal(passes))).verdict)
     return {kind: found.count(kind) / trials for kind in ("equivalent within 5 %", "different", "not shown")}
 
 
@@ -47,24 +46,24 @@ def test_two_designs_that_agree_are_shown_to_with_enough_passes_and_seldom_calle
     ],
 )
 def test_verdicts_at_hand(passes, verdict):
-    assert agreement(np.array(passes, float), PLAN).verdict == verdict
+    assert agreement(np.array(passes) / 100).verdict == verdict
 
 
 def test_passes_that_would_decide_are_those_at_which_the_same_spread_decides():
-    levels = np.array([100.0, 104.0, 96.0])
-    found = agreement(levels, PLAN)
+    levels = np.array([1.0, 1.04, 0.96])
+    found = agreement(levels)
     assert found.verdict == "not shown" and 3 < found.decided_by < 20
     centred = np.log(levels) - np.log(levels).mean()
     for k, verdict in ((int(found.decided_by), "equivalent within 5 %"), (int(found.decided_by) - 1, "not shown")):
         scaled = np.resize([1.0, -1.0, 0.0][: 3 if k % 2 else 2], k)
         scaled = (scaled - scaled.mean()) / scaled.std(ddof=1) * centred.std(ddof=1) + np.log(levels).mean()
-        assert agreement(np.exp(scaled), PLAN).verdict == verdict
-    assert math.isnan(agreement(np.array([100.0, 400.0, 25.0]), PLAN).decided_by)
+        assert agreement(np.exp(scaled)).verdict == verdict
+    assert math.isnan(agreement(np.array([1.0, 4.0, 0.25])).decided_by)
 
 
-@given(st.lists(st.floats(50, 200), min_size=2, max_size=12), st.floats(0.5, 2))
+@given(st.lists(st.floats(0.5, 2), min_size=2, max_size=12), st.floats(0.5, 2))
 def test_equivalent_means_that_the_interval_lies_within_the_bound_and_different_that_it_lacks_1(levels, scale):
-    found = agreement(np.array(levels) * scale, PLAN)
+    found = agreement(np.array(levels) * scale)
     ratio, bound = found.ratio, 1 + EQUIVALENT
     assert ratio.low <= ratio.value <= ratio.high
     inside = 1 / bound <= ratio.low and ratio.high <= bound
@@ -77,25 +76,39 @@ def test_equivalent_means_that_the_interval_lies_within_the_bound_and_different_
 
 
 def test_a_cell_that_was_not_steady_gets_no_verdict():
-    assert agreement(np.array([100.0, 100.1, 99.9]), PLAN, steady=False).verdict == "not steady"
+    assert agreement(np.array([1.0, 1.001, 0.999]), steady=False).verdict == "not steady"
 
 
-def test_a_pass_counts_once_however_many_coverages_it_has():
-    assert passes_of({1: [1.0, 2.0, 30.0], 2: [5.0]}).tolist() == [2.0, 5.0]
+def made(by_pass, plan):
+    """The sections of a race whose cells have these wall times, each five times in a pass.
 
-
-def test_the_report_states_ratio_verdict_and_passes_to_decide():
+    :param plan: pass that the rounds of the plan follow, and what they take.
+    """
     samples = []
-    for variant, by_pass in {"A": (100, 101, 99), "B": (130, 131, 132), "D_td": (100, 104, 96)}.items():
+    for variant, levels in by_pass.items():
         about = {"variant": variant, "transport": "serial", "max_percentile_error": 0.0, "parallelism": 1.0}
         cell = f"{variant}-serial"
-        for number, ms in enumerate(by_pass, 1):
+        for number, ms in enumerate(levels, 1):
             meta = about | {"pass": number, "wall_ms": ms, "took_ms": ms}
             samples += [Sample("query-cell", 0, cell, ms, meta)] * 5
-        for r, ms in enumerate(PLAN):
-            samples.append(Sample("coverage", r, cell, ms, about | {"round": r, "wall_ms": ms, "took_ms": ms}))
-    made = sections(Race({"race-id": "x", "challenge": "query-decomp"}, samples, {}))
-    found = rows(made, "agreement")
+        for r, (after, ms) in enumerate(plan):
+            meta = about | {"round": r, "wall_ms": ms, "took_ms": ms} | ({"pass": after} if after else {})
+            samples.append(Sample("coverage", r, cell, ms, meta))
+    return sections(Race({"race-id": "x", "challenge": "query-decomp"}, samples, {}))
+
+
+BY_PASS = {"A": (100, 101, 99), "B": (130, 131, 132), "D_td": (100, 104, 96)}
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        [(0, ms) for ms in PLAN],
+        [(number, ms) for number in (1, 2, 3) for ms in PLAN],
+    ],
+)
+def test_the_report_states_ratio_verdict_and_passes_to_decide(plan):
+    found = rows(made(BY_PASS, plan), "agreement")
     assert {cell: row["verdict"] for cell, row in found.items()} == {
         "A-serial": "equivalent within 5 %",
         "B-serial": "different",
@@ -103,5 +116,20 @@ def test_the_report_states_ratio_verdict_and_passes_to_decide():
     }
     assert found["B-serial"]["n"] == 3 and found["B-serial"]["ratio"].value == pytest.approx(1.31, rel=1e-3)
     assert "decided_by" not in found["A-serial"] and int(found["D_td-serial"]["decided_by"]) > 3
-    text = next(s for s in made if s.title == "Headline cells against the plan").text
+    text = next(s for s in made(BY_PASS, plan) if s.title == "Headline cells against the plan").text
     assert "1 of 3 cells is different (B-serial)" in text and "1 of 3 cells is not shown (D_td-serial)" in text
+
+
+def test_a_machine_that_gets_faster_does_so_for_passes_and_plan():
+    """A cell that takes as long in both designs, while the machine gets twice as fast over the race."""
+    plan = [(number, level * ms / 100) for number, level in enumerate((200, 150, 100), 1) for ms in PLAN]
+    found = rows(made({"A": (200, 150, 100)}, plan), "agreement")["A-serial"]
+    assert found["verdict"] == "equivalent within 5 %" and found["ratio"].value == pytest.approx(1, abs=1e-3)
+    assert found["headline"] == pytest.approx(found["plan"], rel=1e-3)
+    alone = rows(made({"A": (200, 150, 100)}, [(0, ms) for _, ms in plan]), "agreement")["A-serial"]
+    assert alone["verdict"] == "not shown"
+
+
+def test_a_pass_that_no_round_follows_tells_nothing():
+    found = rows(made({"A": (100, 101, 500)}, [(number, ms) for number in (1, 2) for ms in PLAN]), "agreement")
+    assert found["A-serial"]["n"] == 2

@@ -36,6 +36,13 @@ def test_cells_that_still_get_faster_are_found(spread, fall):
     assert share(np.geomspace(fall, 1, WINDOW), spread) >= 0.9
 
 
+def test_a_fall_that_every_cell_hides_in_its_noise_shows_in_their_mean():
+    level, trials = np.geomspace(1.3, 1, WINDOW), 100
+    alone = sum(bool(unsteady({"c": rounds(level, 0.2, 1, seed)["c0"]})) for seed in range(trials))
+    assert alone <= 60 and share(level, 0.2) >= 0.9
+    assert unsteady(rounds(level, 0.2, 20, 1)) == [f"c{i}" for i in range(20)]
+
+
 def test_a_fall_within_the_bound_counts_as_steady_however_sure_it_is():
     assert unsteady({"a": list(np.geomspace(1.04, 1, WINDOW))}) == []
     assert unsteady({"a": list(np.geomspace(1.07, 1, WINDOW))}) == ["a"]
