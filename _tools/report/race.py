@@ -70,6 +70,7 @@ class Race:
     :param index: documents, segments and store size of the index.
     :param local: whether load driver and target ran on one machine; None when that is not recorded.
     :param machine: what the load driver ran on; see :func:`cluster_metrics.core.machine.machine`.
+    :param latencies: as ``samples``, what requests took from when they were due; of the kinds that the record names.
     :param schedule: when requests of each task, whichever but a monitor, were under way, in order of time.
     :param faults: what is missing or odd about its documents, and of each operation that failed the first reason; plain
         sentences.
@@ -85,6 +86,7 @@ class Race:
     schedule: list[Stretch] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     machine: dict[str, Any] = field(default_factory=dict)
+    latencies: list[Sample] = field(default_factory=list)
 
     @property
     def id(self) -> str:
@@ -172,12 +174,14 @@ def race_of(
     hits: Iterable[dict[str, Any]],
     failures: Iterable[dict[str, Any]] = (),
     requests: Iterable[dict[str, Any]] = (),
+    latencies: Iterable[dict[str, Any]] = (),
 ) -> Race:
     """A race of its documents in the metrics store; those that lack what they should have are left out and counted.
 
     :param hits: ``service_time`` of its record's samples, none of warm-up.
     :param failures: ``service_time`` of all requests that failed.
     :param requests: ``processing_time`` of all requests.
+    :param latencies: ``latency`` of the kinds of which the record wants it, none of warm-up.
     :raises ReportError: when its samples are of a version that this track does not read, or there are none.
     """
     record, sound, faults = Race(document, [], {}).record, Sound(), list[str]()
@@ -187,7 +191,10 @@ def race_of(
     document = revised(document, check)
     known = read_check(check, faults)
     counted = sound.samples(record, (hit for hit in read if hit["operation-type"] not in CHECKS))
-    samples = [Sample(h["operation-type"], h["@timestamp"], h["operation"], h["value"], h["meta"]) for h in counted]
+    samples, waits = (
+        [Sample(h["operation-type"], h["@timestamp"], h["operation"], h["value"], h["meta"]) for h in of]
+        for of in (counted, sound.samples(record, sound.ordered(latencies, SAMPLE)))
+    )
     faults += clock_steps(record, read)
     failed: Counter[str] = Counter()
     for hit in sound.ordered(failures, SAMPLE):
@@ -199,7 +206,8 @@ def race_of(
     schedule = stretches(r for r in sound.ordered(requests, REQUEST) if r.get("operation-type") not in looks)
     if document.get("results"):
         faults += gaps(record, known["parameters"], samples)
-    race = Race(document, samples, dict(failed), **known, schedule=schedule, faults=faults + sound.sentences())
+    faults += sound.sentences()
+    race = Race(document, samples, dict(failed), **known, schedule=schedule, faults=faults, latencies=waits)
     if not samples and not failed:
         none = "has no samples of this track"
         if not document.get("results"):

@@ -153,13 +153,15 @@ def load_all(store: elasticsearch.Elasticsearch, name: str, challenge: str = "")
 
 def read(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
     """Reads the samples of a race, and none of an earlier one that was given the same id."""
-    kinds = list(Race(document, [], {}).record.samples)
+    record = Race(document, [], {}).record
+    kinds, waiting = ({"terms": {"operation-type": list(types)}} for types in (record.samples, record.latencies))
     with _asking():
-        samples = _scan(store, document, "service_time", _NORMAL, {"terms": {"operation-type": kinds}})
+        samples = _scan(store, document, "service_time", _NORMAL, kinds)
+        latencies = _scan(store, document, "latency", _NORMAL, waiting) if record.latencies else []
         failures = _scan(store, document, "service_time", {"term": {"meta.success": False}})
         fields = ["task", "operation-type", "sample-type", "@timestamp", "value"]
         requests = _scan(store, document, "processing_time", _source=fields)
-    return race_of(document, samples, failures, requests)
+    return race_of(document, samples, failures, requests, latencies)
 
 
 def circumstances(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:

@@ -325,5 +325,6 @@ def record_of(race: Race, sections: Sequence[Section]) -> dict[str, Any]:
     the tables of its report."""
     document = {k: race.document[k] for k in PUBLIC if k in race.document}
     head = {"problems": race.problems}
-    whole = head | vars(race) | {key: [vars(one) for one in getattr(race, key)] for key in ("samples", "schedule")}
+    listed = {key: [vars(one) for one in getattr(race, key)] for key in ("samples", "schedule", "latencies")}
+    whole = head | vars(race) | listed
     return whole | {"document": document, "sections": [section.record() for section in sections]}

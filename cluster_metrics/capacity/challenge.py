@@ -1,5 +1,6 @@
 """The capacity challenges: what shards and replicas do to throughput, and how large a cluster must be."""
 
+from dataclasses import replace
 from functools import partial
 
 from ..core.challenge import Challenge, Compared, Key, Needs, Operation, Sample
@@ -11,10 +12,10 @@ from ..core.parameters import FOREIGN, PASSES, Choice, Flag, Integer, Many
 from . import indices, load
 from .words import Words
 
-INDEX, QUERY = "capacity-index", "capacity-query"
+INDEX, QUERY = load.INDEX, "capacity-query"
 PREPARE, MONITOR = "capacity-prepare", "capacity-monitor"
 WHERE = (
-    Key("cell", "", "shards and replicas, such as 2s-1r, in a mixed race with the documents per second behind"),
+    Key("cell", "", "shards and replicas, such as 2s-1r, in a race at several rates with the rate behind"),
     Key("pass", "", "pass over the cells; 0 counts for nothing"),
 )
 CHECK = Operation("capacity-check", indices.CheckGrid)
@@ -46,7 +47,7 @@ PREPARED = Operation(
                 *WHERE,
                 Key("shards", "shards", "primary shards"),
                 Key("replicas", "replicas", "replicas of each"),
-                Key("rate", "documents/s", "documents to be indexed meanwhile; 0 for none"),
+                Key("rate", "1/s", "documents to be indexed beside searches, or requests of a load curve; 0 for none"),
                 Key("documents", "documents", "documents that the index holds"),
                 Key("shard_table", "", "which node holds which shards, as JSON text"),
             ),
@@ -69,12 +70,14 @@ SEARCH = Operation(
             ),
         ),
     ),
+    scheduler=load.Arrivals,
 )
 INDEXING = Operation(
     INDEX,
     load.IndexRunner,
     load.DocumentParams,
     samples=(Sample(INDEX, "request", (*WHERE, Key("success-count", "documents", "documents acknowledged"))),),
+    scheduler=load.Arrivals,
 )
 LOOK = Operation(MONITOR, Monitor, samples=(Sample(MONITOR, "second", (*WHERE, *LOOKED)),))
 DROP = Operation("capacity-drop", indices.DropWords)
@@ -133,6 +136,7 @@ COMPARED = Compared(
     enough=6,  # with the interval of so few by Student's t, see docs/statistics.md
     derived=(Key("ms", "ms", "time per search or document at full load"),),
 )
+P99 = Key("p99_ms", "ms", "99th percentile of latency")
 Capacity = partial(
     Challenge,
     corpora=(Words,),
@@ -181,5 +185,30 @@ CHALLENGES = (
         minutes=75,
         disk_factor=35,
         role="cluster-metrics-race-settings",
+    ),
+    Capacity(
+        name="capacity-curve",
+        question="How long do requests wait at which rate, and which is the greatest that keeps to a bound?",
+        operations=(CHECK_TARGET, CHECK, BUILD, PREPARED, SEARCH, INDEXING, LOOK, DROP),
+        parameters=(
+            *COMMON,
+            ALL_HITS,
+            BULK,
+            Choice("curve_of", "What capacity-curve sends: searches, or documents.", choices=("searches", "documents")),
+            Many(
+                "curve_per_second",
+                "Rates of the load curve: searches or documents that are due each second.",
+                "1/s",
+                True,
+                low=1,
+                high=10_000_000,
+            ),
+            Integer("slo_ms", "Bound on the 99th percentile of latency.", "ms", low=1, high=3_600_000),
+        ),
+        compared=replace(COMPARED, figures=("p99_ms",), base="1s-2r-10", derived=(P99,)),
+        minutes=30,
+        disk_factor=12,
+        role="cluster-metrics-race-settings",
+        latencies=(QUERY, INDEX),
     ),
 )

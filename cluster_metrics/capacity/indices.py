@@ -276,7 +276,7 @@ async def _drop(es: Any, shards: list[int], values: Values) -> None:
 class CapacityParams(Params):
     """What the param sources of the capacity challenges share: the corpus, and which client of how many this is."""
 
-    _client, _clients = 0, 1
+    client, clients = 0, 1
 
     def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
         super().__init__(track, params, **kwargs)
@@ -284,7 +284,7 @@ class CapacityParams(Params):
 
     def partition(self, partition_index: int, total_partitions: int) -> "CapacityParams":
         part = copy.copy(self)
-        part._client, part._clients = partition_index, total_partitions
+        part.client, part.clients = partition_index, total_partitions
         return part
 
 

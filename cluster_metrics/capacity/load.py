@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import random
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -12,6 +13,8 @@ from ..wire.requests import entitled, once, request
 from .indices import CapacityParams, index_of
 from .words import FIELDS
 
+INDEX = "capacity-index"
+"""``operation-type`` of requests with documents."""
 QUERIES = 10_000
 """Different queries; clients walk through them in turn."""
 
@@ -69,6 +72,35 @@ class IndexRunner(Runner):
         }
 
 
+class Arrivals:
+    """Scheduler of a load curve: requests are due at random, independent of each other and of their answers (a Poisson
+    process of each client), and at the same times in each race of a seed.
+
+    Mandatory keys of the operation: ``cell``, ``pass``, ``rate`` (searches or documents a second, of all clients).
+    """
+
+    def __init__(self, task: Any):
+        self.parameter_source: Any = None  # Rally sets that of the client where there is such an attribute
+        self._operation, self._clients = task.operation.params, task.clients
+        values = self._operation["parameters"]
+        self._at_once = values["capacity_bulk_size"] if task.operation.type == INDEX else 1
+        self._seed = values["seed"]
+
+    @cached_property
+    def _draws(self) -> random.Random:
+        key = (self._operation[name] for name in ("cell", "pass"))
+        return random.Random(repr((self._seed, *key, self.parameter_source.client)))
+
+    def before_request(self, now: float) -> None:
+        pass
+
+    def after_request(self, now: float, weight: int, unit: str, request_meta_data: dict[str, Any]) -> None:
+        pass
+
+    def next(self, current: float) -> float:
+        return current + self._draws.expovariate(self._operation["rate"] / self._clients / self._at_once)
+
+
 class QueryParams(CapacityParams):
     """The queries in turn. Mandatory keys: ``cell``, ``shards``; track parameter: ``count_all_hits``."""
 
@@ -76,7 +108,7 @@ class QueryParams(CapacityParams):
     def _queries(self) -> Iterator[str]:
         """Each client begins at a place of its own."""
         texts = self._prepared.corpus.queries(QUERIES)
-        first = self._client * QUERIES // self._clients
+        first = self.client * QUERIES // self.clients
         return itertools.cycle(texts[first:] + texts[:first])
 
     def params(self) -> dict[str, Any]:
@@ -101,7 +133,7 @@ class DocumentParams(CapacityParams):
     def _lines(self) -> Iterator[bytes]:
         file = self._prepared.file()
         size = os.path.getsize(file)
-        first, last = (size * client // self._clients for client in (self._client, self._client + 1))
+        first, last = (size * client // self.clients for client in (self.client, self.client + 1))
         with open(file, "rb") as f:
             while True:
                 f.seek(max(0, first - 1))

@@ -163,6 +163,7 @@ class Challenge:
     :param derived: parameters whose values follow from others'.
     :param encodings: wire formats in which bulk bodies are made before the race.
     :param lay_out: rearranges the schedule once passes are laid out.
+    :param latencies: kinds of its samples of which a report reads latency as well: from when a request was due.
     :param role: of ``ROLES``, the one of fewest privileges that a race takes.
     :param asks_as: the same for its tasks tagged ``query`` alone, on indices that were loaded before; empty where there
         are none.
@@ -185,6 +186,7 @@ class Challenge:
     derived: Callable[[Values], dict[str, Any]] = lambda values: {}
     encodings: Callable[[Values], Sequence[str]] = lambda values: ()
     lay_out: Callable[[list, Values], list] = lambda schedule, values: schedule
+    latencies: tuple[str, ...] = ()
     role: str = "cluster-metrics-race"
     asks_as: str = ""
 

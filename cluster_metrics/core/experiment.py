@@ -38,7 +38,7 @@ class Experiment(loader.TrackProcessor):
             values["test_mode"] = True  # no parameter, but recorded with them
             # Rally itself makes it one warm-up and one counted iteration per task
             for record in records.challenges().values():
-                values |= {name: min(values[name], most) for name, most in record.test_mode.items()}
+                values |= capped(values, record)
         for corpus in corpora_of(values, test_mode).values():
             values |= corpus.sizes()
             prepared.lay_out(track, corpus)
@@ -50,7 +50,7 @@ class Experiment(loader.TrackProcessor):
             record = records.challenges()[challenge.name]
             challenge.schedule = without_idle_monitors(challenge.schedule)
             of = {name: records.parameters()[name].check(value) for name, value in own.get(challenge.name, {}).items()}
-            parameters = values | of
+            parameters = values | of | (capped(of, record) if test_mode else {})
             challenge.schedule = lay_out_passes(challenge.schedule, parameters)
             challenge.schedule = record.lay_out(challenge.schedule, parameters)
             leaves = (leaf for element in challenge.schedule for leaf in element)
@@ -183,6 +183,11 @@ def lay_out_passes(schedule: list, parameters: Mapping[str, Any]) -> list:
     laid_out = [element for cell in cells.values() for element in cell] + plans
     first = schedule.index(laid_out[0])
     return schedule[:first] + copies + [element for element in schedule[first:] if element not in laid_out]
+
+
+def capped(values: Mapping[str, Any], record: records.Challenge) -> dict[str, Any]:
+    """Those of these parameters that test mode bounds in a challenge, bounded."""
+    return {name: min(values[name], most) for name, most in record.test_mode.items() if name in values}
 
 
 def rounds_of(task: Any, rounds: int) -> range:

@@ -29,8 +29,8 @@ def trend(times: Sequence[float]) -> tuple[float, float]:
 
 def unsteady(times: Mapping[str, Sequence[float]]) -> list[str]:
     """The configurations that are not steady over the last :data:`WINDOW` rounds: those that have fewer, and those
-    whose trend is more than chance (Bonferroni's bound over all configurations) and more than :data:`CHANGE`. All of
-    them where their geometric mean has such a trend, which shows what each hides in its own noise.
+    whose trend is more than chance (Bonferroni's bound over all configurations) and more than :data:`CHANGE`. Where
+    there is none, all of them if their geometric mean has such a trend, which shows what each hides in its own noise.
 
     :param times: by configuration, in order of rounds.
     """
@@ -41,8 +41,6 @@ def unsteady(times: Mapping[str, Sequence[float]]) -> list[str]:
         p, change = trend(found[-WINDOW:])
         return p * of > LEVEL or abs(change) <= CHANGE
 
-    whole = [found[-WINDOW:] for found in times.values() if len(found) >= WINDOW]
-    together = [geometric_mean(of) for of in zip(*whole)]
-    if together and not steady(together, 1):
-        return list(times)
-    return [name for name, found in times.items() if not steady(found, len(times))]
+    alone = [name for name, found in times.items() if not steady(found, len(times))]
+    together = [geometric_mean(of) for of in zip(*(found[-WINDOW:] for found in times.values()))]
+    return alone or ([] if steady(together, 1) else list(times))

@@ -40,12 +40,13 @@ def framed(race: Race, kind: str, more: Callable[[Mapping[str, Cell]], list[Sect
     if not cells:
         return []
     title = f"{'Searches' if kind == QUERY else 'Indexing'}: throughput"
-    return [
-        Section("What this can show", [_frame(race)]),
-        Section(title, [*_throughput(race, cells, kind), *_heat(cells, kind)]),
-        *more(cells),
-        Section("Bottleneck and shards", _limits(race)),
-    ]
+    return around(race, [Section(title, [*_throughput(race, cells, kind), *_heat(cells, kind)]), *more(cells)])
+
+
+def around(race: Race, sections: list[Section]) -> list[Section]:
+    """A report of these sections: what the race can show before them, what limited each cell behind."""
+    frame, limits = Section("What this can show", [_frame(race)]), Section("Bottleneck and shards", _limits(race))
+    return [frame, *sections, limits]
 
 
 def held_against(cells: Mapping[str, Cell], kind: str, meaning: str, article: Mapping[str, float]) -> list[Section]:

@@ -138,7 +138,7 @@ def test_every_plan_of_a_challenge_knows_how_many_share_the_time():
 def test_a_part_of_the_plan_keeps_the_passes_to_come_free():
     """Of a round of 9 s with 12 of its 27 cells in a pass, each asked 10 + 5 times, after a pause of 6 s."""
     source = object.__new__(PlanParams)
-    source.values = values(variants=list("ABCDEF"), transports=["serial", "msearch"], warmup_iterations=10, epochs=5)
+    source.values = values(warmup_iterations=10, epochs=5)
     source._cells, source._passes_left = dict.fromkeys(range(27)), 2
     assert source.afterwards(9.0) == pytest.approx(2 * (12 * 15 * 9 / 27 + 12 * 6))
 

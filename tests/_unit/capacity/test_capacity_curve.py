@@ -1,0 +1,126 @@
+"""The load curve: arrivals are random and repeatable, and the rate that keeps to a bound is the one that is there."""
+
+import itertools
+import json
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from fakes import values
+
+from _tools.report.race import Race, Sample
+from cluster_metrics.capacity._report.capacity_curve import answer, compared_in, curves, greatest, sections
+from cluster_metrics.capacity.load import Arrivals
+
+SERVICE_PER_S = 100
+"""Requests a second that the queue of the made races answers at most."""
+BOUND_MS = 200
+TRUE = SERVICE_PER_S - 1000 * math.log(100) / BOUND_MS
+"""The rate at which the 99th percentile of waiting in that queue (M/M/1: exponential) is the bound: 77 a second."""
+
+
+def race(rates=(20, 40, 60, 80, 90), passes=6, seconds=60, **parameters):
+    """A race of one queue at several rates, each for so many seconds in each pass."""
+    rng, samples, latencies = np.random.default_rng(1), [], []
+    at = 0
+    for number, rate in itertools.product(range(passes + 1), rates):
+        at += 100_000
+        where = {"cell": f"1s-2r-{rate}", "pass": number, "success": True}
+        more = {"shards": 1, "replicas": 2, "rate": rate, "documents": 1000, "shard_table": json.dumps({"a": ["0p"]})}
+        samples.append(Sample("capacity-prepare", at, "prepare", 1.0, where | more))
+        for i, wait in enumerate(rng.exponential(1000 / (SERVICE_PER_S - rate), rate * seconds)):
+            of = ("capacity-query", at + 1 + round(1000 * i / rate), "query")
+            samples.append(Sample(*of, 10.0, where))
+            latencies.append(Sample(*of, 10 * wait if number == 0 else wait, where))
+        for second in (0, seconds):
+            nodes = {"a": {"at": 1000 * second, "cpu_ms": 300 * second, "queue": 3, "rejected": 0}}
+            figures = {"client_cpu_ms": 1.0 * second, "host_busy_ms": 1.0 * second, "host_idle_ms": 9.0 * second}
+            meta = where | figures | {"nodes": json.dumps(nodes)}
+            samples.append(Sample("capacity-monitor", at + 1000 * second, "monitor", 1.0, meta))
+    known = {"slo_ms": BOUND_MS, "passes": passes, "capacity_clients": 64} | parameters
+    document = {"race-id": "x", "challenge": "capacity-curve", "results": {"any": 1}}
+    return Race(document, samples, {}, known, latencies=latencies)
+
+
+def told(found):
+    return {finding.name: finding.text for finding in answer(found)}
+
+
+def test_the_greatest_rate_is_that_of_the_queue():
+    found = race()
+    rate = greatest(curves(found)["1s-2r"], BOUND_MS)
+    assert rate.low <= rate.value <= rate.high and rate.n == 6
+    assert rate.value == pytest.approx(TRUE, rel=0.05)
+    assert told(found)["greatest rate"].startswith(f"1s-2r: {rate.value:.1f} searches/s [")
+    assert told(found)["latency"].startswith("at 60 searches/s: p50 ")
+
+
+def test_waiting_is_that_of_the_queue_and_none_of_the_pass_that_warms_up():
+    for point in curves(race())["1s-2r"]:
+        for percent in (50, 99):
+            true = -1000 * math.log(1 - percent / 100) / (SERVICE_PER_S - point.cell.rate)
+            assert point.latency(percent).value == pytest.approx(true, rel=0.2), point.cell.name
+        assert point.done().value == pytest.approx(1, rel=0.01)
+
+
+def test_a_percentile_is_shown_only_where_enough_requests_lie_beyond_it():
+    points = curves(race(rates=(20, 60), seconds=10))["1s-2r"]
+    assert [[p.latency(percent) is None for percent in (50, 90, 99, 99.9)] for p in points] == [
+        [False, False, True, True],
+        [False, False, False, True],
+    ]
+    assert greatest(points, BOUND_MS) is None
+    assert "too few requests" in told(race(rates=(20, 60), seconds=10))["greatest rate"]
+
+
+@pytest.mark.parametrize(
+    "bound, text",
+    [(1, "1s-2r: none raced keeps p99 to 1 ms"), (10**6, "1s-2r: 90 searches/s or more keep p99")],
+)
+def test_a_bound_beyond_the_rates_raced_is_said_to_be(bound, text):
+    assert told(race(slo_ms=bound))["greatest rate"].startswith(text)
+
+
+def test_too_few_passes_name_no_rate():
+    found = told(race(passes=3))
+    assert "greatest rate" not in found and found["latency"]
+
+
+def test_the_report_says_of_each_rate_whether_the_bound_was_kept():
+    (section,) = (s for s in sections(race()) if s.title == "Latency by rate: 1s-2r")
+    table = next(block for block in section.blocks if hasattr(block, "rows"))
+    assert [row["kept"] for row in table.rows] == ["kept", "kept", "kept", "missed", "missed"]
+    assert [row["queue"] for row in table.rows] == [3] * 5
+    assert {s.cell for s in compared_in(race())} == {f"1s-2r-{rate}" for rate in (20, 40, 60, 80, 90)}
+
+
+def arrivals(client=0, clients=1, seconds=1000, kind="capacity-query", number=1, **changes):
+    """The times at which the requests of a client are due."""
+    operation = {"cell": "1s-2r-50", "pass": number, "rate": 50, "parameters": values(**changes)}
+    task = SimpleNamespace(operation=SimpleNamespace(params=operation, type=kind), clients=clients)
+    scheduler = Arrivals(task)
+    scheduler.parameter_source = SimpleNamespace(client=client)
+    found = [scheduler.next(0.0)]
+    while found[-1] < seconds:
+        found.append(scheduler.next(found[-1]))
+    return np.array(found)
+
+
+def test_arrivals_are_a_poisson_process_at_the_rate_that_all_clients_share():
+    gaps = np.diff(np.sort(np.concatenate([arrivals(client, 4) for client in range(4)])))
+    assert 1 / gaps.mean() == pytest.approx(50, rel=0.02)
+    assert gaps.std() / gaps.mean() == pytest.approx(1, abs=0.03)
+    assert abs(np.corrcoef(gaps[:-1], gaps[1:])[0, 1]) < 0.02
+
+
+def test_documents_sent_at_once_are_due_at_once():
+    assert 1000 * 50 / len(arrivals(kind="capacity-index", capacity_bulk_size=10)) == pytest.approx(10, rel=0.1)
+    assert len(arrivals(capacity_bulk_size=10)) == pytest.approx(50_000, rel=0.02)
+
+
+def test_arrivals_are_the_same_in_each_race_of_a_seed_and_others_for_each_client_and_pass():
+    first = arrivals(seconds=10).tolist()
+    assert arrivals(seconds=10).tolist() == first
+    others = [arrivals(1, 2, 10), arrivals(seconds=10, number=2), arrivals(seconds=10, seed=7)]
+    assert all(first[0] != other[0] for other in others)
