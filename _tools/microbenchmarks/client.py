@@ -47,8 +47,8 @@ FILTERED = b'{"errors":false,"took":30}'
 """What is left of a response without errors by ``filter_path``."""
 NUMBERED = ("-p", "--processes", "--fast", "--rigorous", "--debug-single-value")
 """Arguments of pyperf that say how many processes there are."""
-MORE = 4
-"""Processes at a time for what is not yet known well."""
+FIRST, MORE = 8, 4
+"""Processes at first, and at a time of what is not known well then."""
 KEPT = {
     "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
     "MALLOC_MMAP_THRESHOLD_": str(1 << 32),
@@ -141,10 +141,9 @@ def measure(path: Path, arguments: Sequence[str] = ()) -> None:
         return list(of_client(json.loads(part.read_text()), {}))
 
     try:
-        results = measured()
-        while not any(argument.startswith(NUMBERED) for argument in arguments) and (
-            left := [r.loop.benchmark for r in results if not r.known_well(MOST_FORKS)]
-        ):
+        numbered = any(argument.startswith(NUMBERED) for argument in arguments)
+        results = measured(*([] if numbered else [f"--processes={FIRST}"]))
+        while not numbered and (left := [r.loop.benchmark for r in results if not r.known_well(MOST_FORKS)]):
             print(f"{count(len(left), 'loop')} not yet known well", flush=True)
             results = measured(f"--processes={MORE}", f"--only=^({'|'.join(map(re.escape, left))})$")
         about = {
@@ -166,7 +165,7 @@ def _pass_on(command: list[str], args: Any) -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         program = ("-m", "_tools.microbenchmarks.client")
-        runner = pyperf.Runner(processes=8, program_args=program, add_cmdline_args=_pass_on)
+        runner = pyperf.Runner(program_args=program, add_cmdline_args=_pass_on)
         runner.argparser.add_argument("--only", default="", help="regular expression of the loops to run; default all")
         args = runner.parse_args()
         named = {name: way for name, way in loops(Path(folder)).items() if re.search(args.only, name)}

@@ -35,7 +35,7 @@ class IngestCell:
     :param bulk_size: documents of a request (default 1000).
     :param settings: of the index, beside those of all cells.
     :param keep_alive: whether connections stay open between requests (default true).
-    :param mapped: makes the mappings of its index of those of all cells (by default these).
+    :param shaped: makes the body of its index of that of all cells with its settings (by default this one).
     :param asks: queries, each of whose documents are counted after the refresh; every row is found by one of them.
     :param meta: further keys of its sample.
     :param kind: ``operation-type`` of its sample.
@@ -48,7 +48,7 @@ class IngestCell:
     bulk_size: int = 1000
     settings: dict[str, Any] = field(default_factory=dict)
     keep_alive: bool = True
-    mapped: Callable[[dict[str, Any]], dict[str, Any]] = dict
+    shaped: Callable[[dict[str, Any]], dict[str, Any]] = dict
     asks: Sequence[dict[str, Any]] = ()
     meta: dict[str, Any] = field(default_factory=dict)
     kind: str = SAMPLE
@@ -80,7 +80,7 @@ async def run_cell(
         was refused; this ends the race.
     """
     with aside(es):
-        body = {"settings": settings | cell.settings, "mappings": cell.mapped(mappings)}
+        body = cell.shaped({"settings": settings | cell.settings, "mappings": mappings})
         await create_own_index(es, INDEX, body, foreign)
     try:
         before, cpu_ms, started_s = await _counters(es), await target_cpu_ms(es), time.time()

@@ -151,7 +151,7 @@ class Rows:
     """
 
     def __init__(self, corpus: Metrics, epoch: int, rows_file: str, count: int, backoff: Backoff = USUAL):
-        self.count = count
+        self.count, self._corpus = count, corpus
         self._backoff = backoff
         self._file = rows_file
         self._encoded = functools.cache(partial(metrics_bodies, corpus, epoch, rows_file))
@@ -162,7 +162,9 @@ class Rows:
 
     def cells(self, design: str) -> list[IngestCell]:
         """All cells of a design, with Rally's own bulk runner as the last."""
-        found = [self._cell(name, client) for name, client in clients(design, has_orjson()).items()]
+        found = [
+            self._cell(name, client) for name, client in clients(design, has_orjson(), self._corpus.timestamps).items()
+        ]
         return [
             *found,
             replace(found[0], name=REQUESTS, send=send_by_requests),
@@ -188,7 +190,7 @@ class Rows:
             client.bulk_size,
             client.settings,
             client.keep_alive,
-            client.mapped,
+            partial(client.shaped, self._corpus.in_mode),
             self._asks,
         )
 

@@ -1,5 +1,6 @@
 """The steps from a naive ingesting client to the best one, and to less work for the target, as data."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,6 +33,7 @@ class Client:
     :param settings: of the index.
     :param unindexed: fields with doc values alone: a filter on one reads the values of the documents that are left.
     :param source: whether the index keeps ``_source``.
+    :param mode: of the index; all but standard take rows with a time.
     """
 
     keep_alive: bool = False
@@ -45,15 +47,19 @@ class Client:
     settings: dict[str, str] = field(default_factory=dict)
     unindexed: tuple[str, ...] = ()
     source: bool = True
+    mode: str = "standard"
 
-    def mapped(self, mappings: dict[str, Any]) -> dict[str, Any]:
-        """The mappings of its index.
+    def shaped(self, in_mode: Callable[[dict[str, Any], str], dict[str, Any]], body: dict[str, Any]) -> dict[str, Any]:
+        """The body of its index.
 
-        :param mappings: of the index when nothing is changed.
+        :param in_mode: makes that of an index mode, see :meth:`..corpus.metrics.Metrics.in_mode`.
+        :param body: of the index when nothing is changed but its settings.
         """
+        mappings = body["mappings"]
         unindexed = {name: mappings["properties"][name] | {"index": False} for name in self.unindexed}
         kept = {} if self.source else {"_source": {"enabled": False}}
-        return mappings | {"properties": mappings["properties"] | unindexed} | kept
+        mappings = mappings | {"properties": mappings["properties"] | unindexed} | kept
+        return in_mode(body | {"mappings": mappings}, self.mode)
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,7 @@ class Step:
     :param price: what it costs.
     :param reference: what the reference expects it to save per million rows; empty where it expects nothing.
     :param reference_s: the same in seconds, where it gives a figure.
+    :param alone: whether the steps after it go without it, as another way to do what they do.
     """
 
     name: str
@@ -74,6 +81,12 @@ class Step:
     price: str
     reference: str = ""
     reference_s: tuple[float, float] | None = None
+    alone: bool = False
+
+    @property
+    def timed(self) -> bool:
+        """Whether it takes rows with a time."""
+        return "mode" in self.change
 
     @property
     def as_change(self) -> Change:
@@ -81,8 +94,10 @@ class Step:
         return Change(self.text, (kind,), "ingest", self.price)
 
 
-_KINDS = {"settings": "settings", "unindexed": "index", "source": "index", "encoding": "format"}
+_KINDS = {"mode": "index", "settings": "settings", "unindexed": "index", "source": "index", "encoding": "format"}
 
+SAME_CODEC = {"index.codec": "default"}
+"""That of the other steps: an index mode has one of its own, which an embedded node may lack."""
 STEPS = (
     Step("keep-alive", "connections kept open", {"keep_alive": True}, "none", "seconds"),
     Step("orjson", "orjson in place of json", {"dumps": "orjson"}, "one package more", "10–15 s", (10, 15)),
@@ -150,6 +165,20 @@ STEPS = (
         "`_source` is kept as it was sent; bodies are no text",
     ),
     Step(
+        "time-series",
+        "index mode time_series, `_source` made of doc values",
+        {"mode": "time_series", "settings": SAME_CODEC},
+        "documents of one node and task at one time overwrite each other; none is taken from outside of a span of time",
+        alone=True,
+    ),
+    Step(
+        "logsdb",
+        "index mode logsdb, `_source` made of doc values",
+        {"mode": "logsdb", "settings": SAME_CODEC},
+        "documents are sorted by node and time; `_source` comes back in another form than it was sent",
+        alone=True,
+    ),
+    Step(
         "no-source",
         "no `_source`",
         {"source": False},
@@ -158,22 +187,23 @@ STEPS = (
 )
 
 
-def clients(design: str, orjson: bool) -> dict[str, Client]:
+def clients(design: str, orjson: bool, timestamps: bool) -> dict[str, Client]:
     """The clients of a design by the name of their cell: the naive one, each step, and ours as Rally's is used.
 
     :param design: ``cumulative`` (each step on top of those before) or ``one-at-a-time`` (each on top of naive).
     :param orjson: whether the step orjson can be taken; if not it is left out, and those after it use json.
+    :param timestamps: whether rows have a time; if not the steps that take one are left out.
     """
     found = {NAIVE: Client()}
     client = found[NAIVE]
     for step in STEPS:
-        if step.name == "orjson" and not orjson:
+        if step.name == "orjson" and not orjson or step.timed and not timestamps:
             continue
         base = client if design == "cumulative" else found[NAIVE]
         added = {
             "settings": base.settings | step.change.get("settings", {}),
             "unindexed": base.unindexed + step.change.get("unindexed", ()),
         }
-        client = replace(base, **step.change | added)
-        found[step.name] = client
+        found[step.name] = replace(base, **step.change | added)
+        client = client if step.alone else found[step.name]
     return found | {SLICES: Client(keep_alive=True, filter_path=FILTER, sliced=True)}

@@ -97,9 +97,12 @@ def test_an_index_of_somebody_else_is_left_alone(loaded, run, cells):
         requests.delete(f"{loaded['target']}/{INDEX}", timeout=30).raise_for_status()
 
 
-@pytest.mark.parametrize("design", ["cumulative", pytest.param("one-at-a-time", marks=pytest.mark.long)])
-def test_a_race_measures_every_cell_in_every_round(loaded, recorded, design):
-    params = f"warmup_iterations:0,ingest_rounds:1,epochs:1,design:{design}"
+@pytest.mark.parametrize(
+    "design, timestamps",
+    [("cumulative", True), pytest.param("one-at-a-time", False, marks=pytest.mark.long)],
+)
+def test_a_race_measures_every_cell_in_every_round(loaded, recorded, design, timestamps):
+    params = f"warmup_iterations:0,ingest_rounds:1,epochs:1,design:{design},timestamps:{str(timestamps).lower()}"
     race = make("race", TEST_MODE=1, CHALLENGE="ingest-decomp", RACE_ID="ingest-decomp", PARAMS=params, PROFILE=1)
     assert race.returncode == 0, race.stdout[-5000:]
     assert "INCOMPLETE" not in race.stdout and "no CPU profile" not in race.stdout
@@ -112,6 +115,7 @@ def test_a_race_measures_every_cell_in_every_round(loaded, recorded, design):
     assert ("orjson was left out" in race.stdout) is not has_orjson()
     with open(WORK / "reports" / "ingest-decomp" / "es_profile_ingest_decomp.csv") as f:
         rows = list(csv.DictReader(f))
-    steps = {s.name for s in STEPS} - (set() if has_orjson() else {"orjson"})
+    assert ("time-series, logsdb were left out: they take timestamps:true" in race.stdout) is not timestamps
+    steps = {s.name for s in STEPS if timestamps or not s.timed} - (set() if has_orjson() else {"orjson"})
     assert sorted(row["cell"] for row in rows) == sorted({NAIVE, SLICES, REQUESTS, NATIVE} | steps)
     assert all(row["rows"] == "1000" and row["round"] == "1" for row in rows)

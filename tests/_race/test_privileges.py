@@ -46,6 +46,7 @@ SMALL = {
     "cell_seconds": 1,
     "cell_warmup_seconds": 0,
     "mixed_docs_per_second": [50],
+    "curve_per_second": [50],
 }
 RACED = [records[0].name for records in rooms().values()]
 """Of each family one challenge."""

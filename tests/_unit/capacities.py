@@ -1,5 +1,6 @@
 """Races of the capacity challenges as the metrics store would give them, made of known costs and noise."""
 
+import itertools
 import json
 
 import numpy as np
@@ -12,6 +13,8 @@ INDEX_COSTS = model.IndexModel(1e-3, 8e-4, 5e-4)
 DOCUMENTS = 10**6
 SECONDS = 5
 NODES = 3
+SERVICE_PER_S = 100
+"""Requests a second that the queue of a load curve answers at most."""
 
 
 def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v1", shape=None, **changes):
@@ -66,3 +69,26 @@ def _cell(challenge, number, shards, replicas, docs, noise, at, cores):
         yield Sample(
             "capacity-monitor", at + 1000 * second, "monitor", 2.0, meta | figures | {"nodes": json.dumps(nodes)}
         )
+
+
+def curve(race_id="x", rates=(20, 40, 60, 80, 90), passes=6, seconds=60, **parameters):
+    """A race of one queue at several rates, each for so many seconds in each pass."""
+    rng, samples, latencies = np.random.default_rng(1), [], []
+    at = 0
+    for number, rate in itertools.product(range(passes + 1), rates):
+        at += 100_000
+        where = {"cell": f"1s-2r-{rate}", "pass": number, "success": True}
+        more = {"shards": 1, "replicas": 2, "rate": rate, "documents": 1000, "shard_table": json.dumps({"a": ["0p"]})}
+        samples.append(Sample("capacity-prepare", at, "prepare", 1.0, where | more))
+        for i, wait in enumerate(rng.exponential(1000 / (SERVICE_PER_S - rate), rate * seconds)):
+            of = ("capacity-query", at + 1 + round(1000 * i / rate), "query")
+            samples.append(Sample(*of, 10.0, where))
+            latencies.append(Sample(*of, 10 * wait if number == 0 else wait, where))
+        for second in (0, seconds):
+            nodes = {"a": {"at": 1000 * second, "cpu_ms": 300 * second, "queue": 3, "rejected": 0}}
+            figures = {"client_cpu_ms": 1.0 * second, "host_busy_ms": 1.0 * second, "host_idle_ms": 9.0 * second}
+            meta = where | figures | {"nodes": json.dumps(nodes)}
+            samples.append(Sample("capacity-monitor", at + 1000 * second, "monitor", 1.0, meta))
+    known = {"slo_ms": 200, "passes": passes, "capacity_clients": 64} | parameters
+    document = {"race-id": race_id, "challenge": "capacity-curve", "results": {"any": 1}}
+    return Race(document, samples, {}, known, latencies=latencies)

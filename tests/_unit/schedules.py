@@ -11,6 +11,7 @@ from esrally.utils.error_behavior import OnErrorBehavior
 
 from cluster_metrics.core.challenge import operations
 from cluster_metrics.core.experiment import Experiment
+from cluster_metrics.core.monitor import MONITOR
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,7 +44,8 @@ def read(folder, challenge, race_id="this", **parameters):
 
 
 async def run(es, track, task, on_error=OnErrorBehavior.CONTINUE, documents=None):
-    """Runs a task as Rally does, as one client and without waiting.
+    """Runs a task as Rally does, as one client without waiting. A monitor, which would look on until the task beside it
+    has ended, looks once.
 
     :param documents: takes those that Rally would write of it to the metrics store.
     :return: what Rally records of each call.
@@ -51,8 +53,9 @@ async def run(es, track, task, on_error=OnErrorBehavior.CONTINUE, documents=None
     """
     source = loader.operation_parameters(track, task).partition(0, 1)
     calls = (task.warmup_iterations or 0) + (task.iterations or 1)
+    ends_itself = not getattr(source, "infinite", True) and task.operation.type != MONITOR
     found = []
-    while len(found) < calls or not getattr(source, "infinite", True):
+    while len(found) < calls or ends_itself:
         try:
             called = source.params()
         except StopIteration:

@@ -28,10 +28,14 @@ def documents_of(race):
     kind = next(kind for kind in CHECKS if kind in race.record.samples)
     samples = [(kind, 0, kind, 1.0, check)]
     samples += [(s.kind, s.at, s.cell, s.value, s.meta | {"success": True}) for s in race.samples]
+    waits = [(s.kind, s.at, s.cell, s.value, s.meta | {"success": True}) for s in race.latencies]
     keys = ("operation-type", "@timestamp", "operation", "value", "meta")
-    common = {"name": "service_time", "sample-type": "normal"}
     document = {"race-timestamp": "20260101T000000Z"} | race.document
-    return document, [common | dict(zip(keys, sample)) for sample in samples]
+    return document, [
+        {"name": name, "sample-type": "normal"} | dict(zip(keys, sample))
+        for name, of in (("service_time", samples), ("latency", waits))
+        for sample in of
+    ]
 
 
 class Store:

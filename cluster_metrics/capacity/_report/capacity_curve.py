@@ -15,8 +15,9 @@ from _tools.report.stats import Estimate, Samples, crossing, mean, median
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number
 
+from . import parts
 from .cells import Cell, bottleneck, kinds_of, main_cells
-from .parts import UNITS, around, sheets, warnings
+from .parts import UNITS, around, warnings
 
 __all__ = ["answer", "compared_in", "sections", "sheets", "warnings"]
 
@@ -85,9 +86,9 @@ def greatest(points: Sequence[Point], bound_ms: float) -> Estimate | None:
 
 def answer(race: Race) -> Iterator[Finding]:
     """The greatest rate that keeps to the bound, what requests wait below it, and what limits it."""
-    bound = race.parameters["slo_ms"]
     for grid, points in curves(race).items():
-        unit, rate = UNITS[kinds_of(race)[0]], greatest(points, bound)
+        bound, unit = race.parameters["slo_ms"], UNITS[kinds_of(race)[0]]
+        rate = greatest(points, bound)
         if len(points[0].waits) < race.record.compared.enough:
             yield answers.undecided(race)
         elif rate is None:
@@ -99,7 +100,10 @@ def answer(race: Race) -> Iterator[Finding]:
             most = f"{points[-1].cell.rate:,.0f} {unit} or more"
             yield Finding("greatest rate", f"{grid}: {most} keep p99 to {bound:,} ms; raise curve_per_second")
         else:
+            rates = [point.cell.rate for point in points]
+            below, above = max(r for r in rates if r <= rate.value), min(r for r in rates if r > rate.value)
             text = f"{grid}: {number(rate.value)} {unit} {interval(rate)} with p99 up to {bound:,} ms"
+            text += f", interpolated between {below:,.0f} and {above:,.0f}"
             yield Finding("greatest rate", text, {"rate": rate})
         kept = [p for p in points if (p99 := p.latency(BOUNDED)) and p99.value <= bound]
         if kept:
@@ -151,6 +155,20 @@ def _curve(race: Race, grid: str, points: Sequence[Point]) -> Section:
     caption = f"Latency of {grid} by rate: geometric mean over passes and its 95 % interval."
     figure = Figure(plots.lines({n: of for n, of in lines.items() if of}, f"{unit} due", "latency, ms"), caption)
     return Section(f"Latency by rate: {grid}", [text, Table.of(f"curve {grid}", columns, points), figure])
+
+
+def sheets(race: Race) -> list[Table]:
+    """A row per point and pass as a CSV file, beside that of all capacity challenges."""
+    names = ("cell", "pass", "rate_due", "requests", "per_s", *(f"{name}_ms" for name in PERCENTILES))
+    rows = [
+        {"cell": point.cell.name, "pass": number_of, "rate_due": point.cell.rate, "requests": len(waits)}
+        | {"per_s": point.cell.passes[number_of].rate}
+        | {f"{name}_ms": float(np.percentile(waits, percent)) for name, percent in PERCENTILES.items()}
+        for points in curves(race).values()
+        for point in points
+        for number_of, waits in point.waits.items()
+    ]
+    return [*parts.sheets(race), Table("es_profile_curve.csv", [Column(name, name) for name in names], rows)]
 
 
 def _service(point: Point) -> float:

@@ -36,7 +36,7 @@ def costs(race: Race) -> list[Cost]:
 def _costs(race: Race) -> Iterator[Cost]:
     cells = Cells(race.of(SAMPLE))
     design = race.parameters.get("design", "cumulative")
-    for cell, client in clients(design, cells.has("orjson")).items():
+    for cell, client in clients(design, cells.has("orjson"), timestamps=True).items():
         if cells.has(cell) and client.clients == 1 and client.bulk_size == ROWS:
             yield _cost(cells, "encode_ms", f"encoding, {cell}", cell, encoding(client))
             yield _cost(cells, "parse_ms", f"parsing, {cell}", cell, parsing(client))

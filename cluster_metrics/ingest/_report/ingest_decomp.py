@@ -64,10 +64,11 @@ class Clients(Cells):
 def taken(race: Race, cells: Clients) -> list[tuple[Step, str]]:
     """The steps that the race has, each with the cell that it is held against."""
     found: list[tuple[Step, str]] = []
+    base, cumulative = NAIVE, race.parameters.get("design") != "one-at-a-time"
     for step in STEPS:
         if cells.has(NAIVE, step.name):
-            cumulative = race.parameters.get("design") != "one-at-a-time"
-            found.append((step, found[-1][0].name if found and cumulative else NAIVE))
+            found.append((step, base))
+            base = step.name if cumulative and not step.alone else base
     return found
 
 
@@ -226,6 +227,10 @@ def _advice(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> str:
     left_out = [s.name for s in STEPS if not cells.has(s.name)]
     if "orjson" in left_out:
         lines.append("The step orjson was left out: the load driver has no package of that name.")
+    timed = [step.name for step in STEPS if step.timed and step.name in left_out]
+    if timed and not race.parameters.get("timestamps"):
+        lines.append(f"The steps {', '.join(timed)} were left out: they take timestamps:true.")
+        left_out = [name for name in left_out if name not in timed]
     if others := [name for name in left_out if name != "orjson"]:
         lines.append(f"**No samples of {', '.join(others)}.**")
     return " ".join(lines) + "\n"

@@ -32,12 +32,13 @@ class Agreement:
     decided_by: float = 0
 
 
-def agreement(ratios: Samples, steady: bool = True) -> Agreement:
+def agreement(ratios: Samples, steady: bool = True, cells: int = 1) -> Agreement:
     """Whether passes take as long as the plan, by Student's interval of the logarithms.
 
     :param ratios: of each pass, the level of its coverages over that of the plan's rounds that follow it: the two see
         the same minutes of the machine.
     :param steady: whether the cell was steady before anything counted; there is no verdict of one that was not.
+    :param cells: that are judged together: in 5 % of races any of them is called different that is not (Bonferroni).
     """
     n, logs = len(ratios), np.log(ratios)
     centre = float(np.mean(logs))
@@ -48,24 +49,24 @@ def agreement(ratios: Samples, steady: bool = True) -> Agreement:
     ratio = Estimate(n, math.exp(centre), math.exp(centre - half), math.exp(centre + half), math.nan)
     if not steady:
         return Agreement(ratio, "not steady")
-    if verdict := _verdict(centre, half):
+    if verdict := _verdict(centre, spread, n, cells):
         return Agreement(ratio, verdict)
-    enough = (k for k in range(n + 1, MOST_PASSES + 1) if _verdict(centre, _half(spread, k)))
+    enough = (k for k in range(n + 1, MOST_PASSES + 1) if _verdict(centre, spread, k, cells))
     return Agreement(ratio, "not shown", next(enough, math.nan))
 
 
-def _verdict(centre: float, half: float) -> str:
-    if abs(centre) + half <= math.log(1 + EQUIVALENT):
+def _verdict(centre: float, spread: float, passes: int, cells: int) -> str:
+    if abs(centre) + _half(spread, passes) <= math.log(1 + EQUIVALENT):
         return f"equivalent within {100 * EQUIVALENT:.0f} %"
-    return "different" if abs(centre) > half else ""
+    return "different" if abs(centre) > _half(spread, passes, cells) else ""
 
 
-def _half(spread: float, passes: int) -> float:
-    """Half of the 95 % interval of the logarithm of the ratio.
+def _half(spread: float, passes: int, cells: int = 1) -> float:
+    """Half of the 95 % interval of the logarithm of the ratio; of several together, of an interval for all of them.
 
     :param spread: standard deviation between passes.
     """
-    return float(stats.t.ppf(0.975, passes - 1)) * spread / math.sqrt(passes)
+    return float(stats.t.ppf(1 - 0.025 / cells, passes - 1)) * spread / math.sqrt(passes)
 
 
 def summary(found: Mapping[str, Agreement]) -> str:

@@ -28,6 +28,7 @@ from cluster_metrics.wire.questions import PRODUCTION, TRANSPORTS
 
 HEADLINE = "query-cell"
 WHOLE = PRODUCTION.by("serial").name
+TOGETHER = "geometric mean"
 DRIFT_BOUND = 0.05
 """Greatest difference of the production cell between first and last pass that passes the drift check."""
 TOOK = {name: variant.reference.get("took_ms") for name, variant in VARIANTS.items()}
@@ -326,17 +327,23 @@ def _changes(cells: Cells) -> list[Section]:
 
 
 def _agreement(race: Race, cells: Cells) -> list[Section]:
-    passes = by_pass(race, "wall_ms")
-    found, rows, not_steady = {}, [], server.unsteady(race)
-    for cell in sorted(name for name in passes if cells.has(name)):
-        levels = _levels(cells, cell, passes[cell])
-        if not levels.size:
-            continue
-        found[cell] = one = agreement(levels[0] / levels[1], cell not in not_steady)
-        headline_ms, plan_ms = np.exp(np.mean(np.log(levels), axis=1))
+    passes, not_steady = by_pass(race, "wall_ms"), server.unsteady(race)
+    of = {cell: _levels(cells, cell, passes[cell]) for cell in sorted(passes) if cells.has(cell)}
+    levels = {cell: levels for cell, levels in of.items() if levels.size}
+    found = {
+        cell: agreement(headline / plan, cell not in not_steady, len(levels))
+        for cell, (headline, plan) in levels.items()
+    }
+    rows = []
+    for cell, one in found.items():
+        headline_ms, plan_ms = np.exp(np.mean(np.log(levels[cell]), axis=1))
         row = {"cell": cell, "n": one.ratio.n, "headline": headline_ms, "plan": plan_ms}
         row |= {"ratio": one.ratio, "verdict": one.verdict}
         rows.append(row | ({"decided_by": _passes(one.decided_by)} if one.decided_by else {}))
+    if len({each.shape for each in levels.values()}) == 1 < len(levels):
+        logs = np.log([headline / plan for headline, plan in levels.values()])
+        together = agreement(np.exp(logs.mean(axis=0)), not not_steady)
+        rows.append({"cell": TOGETHER, "n": together.ratio.n, "ratio": together.ratio, "verdict": together.verdict})
     if not rows:
         return []
     columns = [Words("cell", "configuration"), Column("n", "passes"), Column("headline", "headline", "ms")]
@@ -345,8 +352,8 @@ def _agreement(race: Race, cells: Cells) -> list[Section]:
     text = (
         f"{summary(found)} The ratio is that of a pass to the rounds of the plan that follow it, with its 95 % "
         f"interval over passes: equivalent when all of it lies within {percent(EQUIVALENT)}, different when it does "
-        "not hold 1, else not shown. Rally idles about six seconds before each headline cell, the plan about a second "
-        "after each round. Times are geometric means over passes."
+        "not hold 1 even if widened for so many cells (Bonferroni), else not shown. Rally idles about six seconds "
+        "before each headline cell, the plan about a second after each round. Times are geometric means over passes."
     )
     raced = {s.meta["transport"] for s in coverages(race)}
     figures = [_over_time(race, transport) for transport in TRANSPORTS if transport in raced]

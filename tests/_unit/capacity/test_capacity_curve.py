@@ -1,46 +1,19 @@
 """The load curve: arrivals are random and repeatable, and the rate that keeps to a bound is the one that is there."""
 
-import itertools
-import json
 import math
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from capacities import SERVICE_PER_S, curve
 from fakes import values
 
-from _tools.report.race import Race, Sample
-from cluster_metrics.capacity._report.capacity_curve import answer, compared_in, curves, greatest, sections
+from cluster_metrics.capacity._report.capacity_curve import answer, compared_in, curves, greatest, sections, sheets
 from cluster_metrics.capacity.load import Arrivals
 
-SERVICE_PER_S = 100
-"""Requests a second that the queue of the made races answers at most."""
 BOUND_MS = 200
 TRUE = SERVICE_PER_S - 1000 * math.log(100) / BOUND_MS
 """The rate at which the 99th percentile of waiting in that queue (M/M/1: exponential) is the bound: 77 a second."""
-
-
-def race(rates=(20, 40, 60, 80, 90), passes=6, seconds=60, **parameters):
-    """A race of one queue at several rates, each for so many seconds in each pass."""
-    rng, samples, latencies = np.random.default_rng(1), [], []
-    at = 0
-    for number, rate in itertools.product(range(passes + 1), rates):
-        at += 100_000
-        where = {"cell": f"1s-2r-{rate}", "pass": number, "success": True}
-        more = {"shards": 1, "replicas": 2, "rate": rate, "documents": 1000, "shard_table": json.dumps({"a": ["0p"]})}
-        samples.append(Sample("capacity-prepare", at, "prepare", 1.0, where | more))
-        for i, wait in enumerate(rng.exponential(1000 / (SERVICE_PER_S - rate), rate * seconds)):
-            of = ("capacity-query", at + 1 + round(1000 * i / rate), "query")
-            samples.append(Sample(*of, 10.0, where))
-            latencies.append(Sample(*of, 10 * wait if number == 0 else wait, where))
-        for second in (0, seconds):
-            nodes = {"a": {"at": 1000 * second, "cpu_ms": 300 * second, "queue": 3, "rejected": 0}}
-            figures = {"client_cpu_ms": 1.0 * second, "host_busy_ms": 1.0 * second, "host_idle_ms": 9.0 * second}
-            meta = where | figures | {"nodes": json.dumps(nodes)}
-            samples.append(Sample("capacity-monitor", at + 1000 * second, "monitor", 1.0, meta))
-    known = {"slo_ms": BOUND_MS, "passes": passes, "capacity_clients": 64} | parameters
-    document = {"race-id": "x", "challenge": "capacity-curve", "results": {"any": 1}}
-    return Race(document, samples, {}, known, latencies=latencies)
 
 
 def told(found):
@@ -48,16 +21,17 @@ def told(found):
 
 
 def test_the_greatest_rate_is_that_of_the_queue():
-    found = race()
+    found = curve()
     rate = greatest(curves(found)["1s-2r"], BOUND_MS)
     assert rate.low <= rate.value <= rate.high and rate.n == 6
     assert rate.value == pytest.approx(TRUE, rel=0.05)
     assert told(found)["greatest rate"].startswith(f"1s-2r: {rate.value:.1f} searches/s [")
+    assert told(found)["greatest rate"].endswith("] with p99 up to 200 ms, interpolated between 60 and 80")
     assert told(found)["latency"].startswith("at 60 searches/s: p50 ")
 
 
 def test_waiting_is_that_of_the_queue_and_none_of_the_pass_that_warms_up():
-    for point in curves(race())["1s-2r"]:
+    for point in curves(curve())["1s-2r"]:
         for percent in (50, 99):
             true = -1000 * math.log(1 - percent / 100) / (SERVICE_PER_S - point.cell.rate)
             assert point.latency(percent).value == pytest.approx(true, rel=0.2), point.cell.name
@@ -65,13 +39,13 @@ def test_waiting_is_that_of_the_queue_and_none_of_the_pass_that_warms_up():
 
 
 def test_a_percentile_is_shown_only_where_enough_requests_lie_beyond_it():
-    points = curves(race(rates=(20, 60), seconds=10))["1s-2r"]
+    points = curves(curve(rates=(20, 60), seconds=10))["1s-2r"]
     assert [[p.latency(percent) is None for percent in (50, 90, 99, 99.9)] for p in points] == [
         [False, False, True, True],
         [False, False, False, True],
     ]
     assert greatest(points, BOUND_MS) is None
-    assert "too few requests" in told(race(rates=(20, 60), seconds=10))["greatest rate"]
+    assert "too few requests" in told(curve(rates=(20, 60), seconds=10))["greatest rate"]
 
 
 @pytest.mark.parametrize(
@@ -79,20 +53,22 @@ def test_a_percentile_is_shown_only_where_enough_requests_lie_beyond_it():
     [(1, "1s-2r: none raced keeps p99 to 1 ms"), (10**6, "1s-2r: 90 searches/s or more keep p99")],
 )
 def test_a_bound_beyond_the_rates_raced_is_said_to_be(bound, text):
-    assert told(race(slo_ms=bound))["greatest rate"].startswith(text)
+    assert told(curve(slo_ms=bound))["greatest rate"].startswith(text)
 
 
 def test_too_few_passes_name_no_rate():
-    found = told(race(passes=3))
+    found = told(curve(passes=3))
     assert "greatest rate" not in found and found["latency"]
 
 
 def test_the_report_says_of_each_rate_whether_the_bound_was_kept():
-    (section,) = (s for s in sections(race()) if s.title == "Latency by rate: 1s-2r")
+    (section,) = (s for s in sections(curve()) if s.title == "Latency by rate: 1s-2r")
     table = next(block for block in section.blocks if hasattr(block, "rows"))
     assert [row["kept"] for row in table.rows] == ["kept", "kept", "kept", "missed", "missed"]
     assert [row["queue"] for row in table.rows] == [3] * 5
-    assert {s.cell for s in compared_in(race())} == {f"1s-2r-{rate}" for rate in (20, 40, 60, 80, 90)}
+    sheet = next(sheet for sheet in sheets(curve()) if sheet.key == "es_profile_curve.csv")
+    assert [row["rate_due"] for row in sheet.rows[::6]] == [20, 40, 60, 80, 90] and len(sheet.rows) == 5 * 6
+    assert {s.cell for s in compared_in(curve())} == {f"1s-2r-{rate}" for rate in (20, 40, 60, 80, 90)}
 
 
 def arrivals(client=0, clients=1, seconds=1000, kind="capacity-query", number=1, **changes):

@@ -109,14 +109,28 @@ def test_the_deadline_counts_from_the_start_of_the_race():
     assert experiment._time_left(values(race_minutes=10), 2) == {}
 
 
-def test_every_plan_of_a_challenge_knows_how_many_share_the_time():
-    options = {"params": {"race_minutes": 5}, "time.start": datetime(2026, 1, 1, 12), "race.id": "x"}
+def laid_out(params, **options):
+    """The track as Rally has it after the track processor."""
+    options |= {"params": params, "time.start": datetime(2026, 1, 1, 12), "race.id": "x"}
     options["rally.root"] = Path(esrally.__file__).parent
     cfg = SimpleNamespace(opts=lambda section, key, default_value=None, **_: options.get(key, default_value))
     track = loader.TrackFileReader(cfg).read("cluster-metrics", str(ROOT / "track.json"), str(ROOT))
     experiment = Experiment()
     experiment.cfg = cfg
     experiment.on_after_load_track(track)
+    return track
+
+
+def test_test_mode_bounds_what_a_challenge_has_as_a_default_of_its_own():
+    track = laid_out({}, **{"test.mode.enabled": True})
+    tasks = {c.name: [task for element in c.schedule for task in element] for c in track.challenges}
+    assert [task.iterations for task in tasks["query-decomp"] if task.name == "plan"] == [1, 1]
+    passes = {task.operation.params["pass"] for task in tasks["capacity-curve"] if "pass" in task.operation.params}
+    assert passes == {0, 1, 2}
+
+
+def test_every_plan_of_a_challenge_knows_how_many_share_the_time():
+    track = laid_out({"race_minutes": 5})
     found = {}
     for challenge in track.challenges:
         tasks = [task for element in challenge.schedule for task in element]

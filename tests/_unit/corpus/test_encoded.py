@@ -20,7 +20,7 @@ corpora = st.builds(
     Metrics,
     nodes=st.integers(1, 12),
     tasks=st.integers(1, 12),
-    rows_per_epoch=st.integers(1, 400),
+    rows_per_epoch=st.integers(1, 150),
     epochs=st.just(999),
     seed=st.integers(0, 9),
     timestamps=st.booleans(),

@@ -3,7 +3,7 @@ import http.server
 import importlib.util
 import json
 import threading
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import elasticsearch
 import pytest
@@ -31,13 +31,13 @@ def changed(before, after):
 
 
 def test_a_step_changes_nothing_else_than_it_says():
-    cumulative, alone = (clients(design, orjson=True) for design in DESIGNS)
+    cumulative, alone = (clients(design, orjson=True, timestamps=True) for design in DESIGNS)
     before = NAIVE
     for step in STEPS:
         assert changed(cumulative[before], cumulative[step.name]) == set(step.change)
         assert changed(alone[NAIVE], alone[step.name]) == set(step.change)
-        before = step.name
-    settings = [s.change["settings"] for s in STEPS if "settings" in s.change]
+        before = before if step.alone else step.name
+    settings = [s.change["settings"] for s in STEPS if "settings" in s.change and not s.alone]
     assert cumulative[before].settings == {k: v for one in settings for k, v in one.items()}
     assert cumulative[before].unindexed == ("cpu", "mem", "net", "epoch")
     assert alone["epoch-unindexed"].unindexed == ("epoch",)
@@ -46,8 +46,14 @@ def test_a_step_changes_nothing_else_than_it_says():
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_without_orjson_its_step_is_left_out_and_nobody_uses_it(design):
-    assert set(clients(design, True)) - set(clients(design, False)) == {"orjson"}
-    assert all(c.dumps == "json" for c in clients(design, False).values())
+    assert set(clients(design, True, True)) - set(clients(design, False, True)) == {"orjson"}
+    assert all(c.dumps == "json" for c in clients(design, False, True).values())
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_without_timestamps_no_index_has_a_mode_that_takes_them(design):
+    assert set(clients(design, True, True)) - set(clients(design, True, False)) == {"time-series", "logsdb"}
+    assert {c.mode for c in clients(design, True, False).values()} == {"standard"}
 
 
 @pytest.mark.parametrize("dumps", PACKAGES)
@@ -84,7 +90,7 @@ def test_all_cells_send_the_same_rows(track, design):
     cells = Rows(CORPUS, 1, path, 2400).cells(design)
     assert [cells[0].name, *(cell.name for cell in cells[-3:])] == [NAIVE, SLICES, REQUESTS, NATIVE]
     smile = metrics_bodies(CORPUS, 1, path, "smile-32").body(0, 2400)
-    encodings = {name: client.encoding for name, client in clients(design, True).items()}
+    encodings = {name: client.encoding for name, client in clients(design, True, False).items()}
     for cell in cells:
         for _ in range(2):  # a cell is run once a round
             firsts = range(0, 2400, cell.bulk_size)
@@ -98,6 +104,19 @@ def test_all_cells_send_the_same_rows(track, design):
             assert [json.loads(line) for line in lines[1::2]] == rows
 
 
+def test_steps_with_an_index_mode_have_its_settings_and_keep_source(tmp_path):
+    corpus = replace(CORPUS, timestamps=True)
+    track = track_of(corpus, root=tmp_path, encodings=["json", "smile-32"])
+    path = track.corpora[0].documents[0].document_file
+    cells = {cell.name: cell for cell in Rows(corpus, 1, path, 100).cells("cumulative")}
+    for name, mode in (("time-series", "time_series"), ("logsdb", "logsdb")):
+        body = cells[name].shaped({"settings": cells[name].settings, "mappings": MAPPINGS})
+        assert body["settings"]["index.mode"] == mode and body["settings"]["index.codec"] == "default"
+        assert "_source" not in body["mappings"] and "@timestamp" in body["mappings"]["properties"]
+    body = cells["no-source"].shaped({"settings": cells["no-source"].settings, "mappings": MAPPINGS})
+    assert not {"index.mode", "index.codec"} & set(body["settings"])
+
+
 def test_each_round_has_every_cell_in_an_order_of_its_own(track):
     params = {"parameters": values(rows_per_epoch=2500, cell_rows=2000), "warmup-iterations": 1}
     source = IngestDecompParams(track, params).partition(0, 1)
@@ -106,10 +125,13 @@ def test_each_round_has_every_cell_in_an_order_of_its_own(track):
     assert all(rows == 2000 and mappings == MAPPINGS for r in rounds for _, rows, mappings in r["cells"])
     last = {cell.name: cell for cell, _, _ in rounds[0]["cells"]}[STEPS[-1].name]
     unindexed = {"type": "long", "index": False}
-    assert last.mapped(MAPPINGS) == {
-        "dynamic": "strict",
-        "properties": dict.fromkeys(["epoch", "cpu", "mem", "net"], unindexed) | {"node": {"type": "keyword"}},
-        "_source": {"enabled": False},
+    assert last.shaped({"settings": {"a": 1}, "mappings": MAPPINGS}) == {
+        "settings": {"a": 1},
+        "mappings": {
+            "dynamic": "strict",
+            "properties": dict.fromkeys(["epoch", "cpu", "mem", "net"], unindexed) | {"node": {"type": "keyword"}},
+            "_source": {"enabled": False},
+        },
     }
     orders = [[cell.name for cell, _, _ in r["cells"]] for r in rounds]
     assert len({tuple(sorted(order)) for order in orders}) == 1
@@ -158,7 +180,7 @@ def test_cells_that_are_sampled_run_once_more_while_the_sampler_records(ran):
 
 def test_without_a_sampler_nothing_is_sampled_and_nothing_missed(ran):
     told, result = ran("none")
-    assert len(told) == len(clients("cumulative", True)) + 2
+    assert len(told) == len(clients("cumulative", True, False)) + 2
     assert not {"recordings", "not_sampled"} & set(result)
 
 

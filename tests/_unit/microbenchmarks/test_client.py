@@ -49,7 +49,7 @@ def test_every_way_to_decode_finds_that_nothing_failed(ways):
 
 
 def test_what_a_race_of_ingest_is_explained_by_is_measured(ways):
-    for of in clients("cumulative", orjson=True).values():
+    for of in clients("cumulative", orjson=True, timestamps=True).values():
         assert {encoding(of).benchmark, parsing(of).benchmark} <= set(ways)
 
 
@@ -69,11 +69,11 @@ def test_pyperf_runs_loops_and_their_results_are_read_back(ways, tmp_path):
 
 
 def test_without_a_number_of_processes_what_is_known_badly_gets_more(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(client, "MOST_FORKS", 9)
-    monkeypatch.setattr(client, "MORE", 1)
+    for name, number in {"FIRST": 2, "MORE": 1, "MOST_FORKS": 3}.items():
+        monkeypatch.setattr(client, name, number)
     monkeypatch.setattr(Result, "known_well", lambda result, most: len(result.each) >= most)
     measure(tmp_path / "x.json", ["--values=1", "--warmups=0", "--loops=1", "--only=slices"])
-    assert [len(result.each) for result in read(tmp_path / "x.json")] == [9]
+    assert [len(result.each) for result in read(tmp_path / "x.json")] == [3]
     assert capsys.readouterr().out.count("1 loop not yet known well") == 1
 
 

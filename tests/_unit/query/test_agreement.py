@@ -29,6 +29,17 @@ def test_a_cell_that_takes_a_fifth_longer_is_hardly_ever_called_equivalent():
     assert verdicts(1.2, 0.05, passes=10)["different"] >= 0.95
 
 
+def test_of_twelve_cells_that_agree_one_is_seldom_called_different():
+    rng, trials = np.random.default_rng(1), 60
+
+    def any_different(cells):
+        ratios = np.exp(0.1 * rng.standard_normal((12, 3)))
+        return any(agreement(of, cells=cells).verdict == "different" for of in ratios)
+
+    assert sum(any_different(12) for _ in range(trials)) / trials <= 0.09
+    assert sum(any_different(1) for _ in range(trials)) / trials >= 0.3
+
+
 def test_two_designs_that_agree_are_shown_to_with_enough_passes_and_seldom_called_different():
     assert verdicts(1.0, 0.02, passes=10)["equivalent within 5 %"] >= 0.9
     for passes in (3, 10):
@@ -110,10 +121,14 @@ BY_PASS = {"A": (100, 101, 99), "B": (130, 131, 132), "D_td": (100, 104, 96)}
 def test_the_report_states_ratio_verdict_and_passes_to_decide(plan):
     found = rows(made(BY_PASS, plan), "agreement")
     assert {cell: row["verdict"] for cell, row in found.items()} == {
+        "geometric mean": "different",
         "A-serial": "equivalent within 5 %",
         "B-serial": "different",
         "D_td-serial": "not shown",
     }
+    assert found.pop("geometric mean")["ratio"].value == pytest.approx(
+        (1.31 * found["D_td-serial"]["ratio"].value) ** (1 / 3), rel=1e-3
+    )
     assert found["B-serial"]["n"] == 3 and found["B-serial"]["ratio"].value == pytest.approx(1.31, rel=1e-3)
     assert "decided_by" not in found["A-serial"] and int(found["D_td-serial"]["decided_by"]) > 3
     text = next(s for s in made(BY_PASS, plan) if s.title == "Headline cells against the plan").text

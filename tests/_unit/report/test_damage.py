@@ -1,9 +1,10 @@
 """Races whose documents were damaged in the store: a report that says what is missing, or one line."""
 
 import copy
+from functools import partial
 
 import pytest
-from capacities import made
+from capacities import curve, made
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stores import RECORDED, documents_of, recorded, reported
@@ -14,7 +15,7 @@ from cluster_metrics.core.challenge import challenges
 ODD = st.sampled_from(
     [None, "", "x", "12", "# x\n", -1, 0, 1e308, 2**70, True, [], {}, {"a": 1}, [None], "[]", "{}", "[{}]", '{"a":']
 )
-MADE = ("capacity-indexing", "capacity-mixed", "capacity-query")
+MADE = ("capacity-curve", "capacity-indexing", "capacity-mixed", "capacity-query")
 """Challenges whose races are made up: recorded ones are large."""
 CHALLENGES = sorted((*MADE, *(path.name.removesuffix(".json.gz") for path in RECORDED.iterdir())))
 WHERE = st.floats(0, 1, exclude_max=True)
@@ -29,7 +30,8 @@ def stored(challenge):
     """A race as it lies in the store; of one that is made up a part of its requests."""
     if challenge not in MADE:
         return recorded(challenge)
-    race, documents = documents_of(made("recorded", challenge, passes=1))
+    make = curve if challenge == "capacity-curve" else partial(made, challenge=challenge)
+    race, documents = documents_of(make("recorded", passes=1))
     kinds = ("capacity-index", "capacity-query")
     return race, [d for i, d in enumerate(documents) if d["operation-type"] not in kinds or i % 50 == 0]
 

@@ -35,12 +35,12 @@ def test_a_table_of_equal_ways_has_a_false_alarm_in_about_one_case_in_20():
     """Without correction it has one in two fifths of cases: 11 steps whose rounds do not differ."""
     rng, alarms, bare = np.random.default_rng(1), 0, 0
     changes = (Verdict.IMPROVED, Verdict.REGRESSED)
-    for _ in range(150):
-        found = [stats.median(np.exp(0.1 * rng.standard_normal(20))) for _ in range(11)]
+    for _ in range(80):
+        found = [stats.median(np.exp(0.1 * rng.standard_normal(20)), 2000) for _ in range(11)]
         gate = Gate(threshold=0.0)
         alarms += any(j.verdict in changes for j in judge(found, gate))
         bare += any(verdicts.verdict(e, 0.0) in changes for e in found)
-    assert alarms / 150 <= 0.09 and bare / 150 > 0.25
+    assert alarms / 80 <= 0.09 and bare / 80 > 0.25
 
 
 def test_a_change_that_is_only_one_of_many_is_not_shown_and_its_bounds_say_so():
@@ -74,14 +74,14 @@ def test_no_difference_is_said_only_where_it_is_shown(half, text):
 def test_what_is_called_equivalent_is_so_in_95_of_100_cases():
     """Two sides that differ by the whole of what does not matter."""
     rng = np.random.default_rng(3)
-    found = [stats.median(1.03 * np.exp(0.04 * rng.standard_normal(40))) for _ in range(400)]
+    found = [stats.median(1.03 * np.exp(0.04 * rng.standard_normal(40)), 2000) for _ in range(400)]
     assert np.mean([verdicts.equivalent(e) for e in found]) <= 0.08
 
 
 @pytest.mark.parametrize("n, spread", [(20, 0.05), (40, 0.1)])
 def test_a_change_as_large_as_is_named_is_found_in_80_of_100_cases(n, spread):
     rng = np.random.default_rng(2)
-    found = [stats.median(np.exp(spread * rng.standard_normal(n))) for _ in range(400)]
+    found = [stats.median(np.exp(spread * rng.standard_normal(n)), 2000) for _ in range(400)]
     change = np.median([verdicts.detectable(e) for e in found])
     slower = [Estimate(n, *((1 + change) * x for x in (e.value, e.low, e.high)), math.nan) for e in found]
     assert np.mean([verdicts.verdict(e) is Verdict.REGRESSED for e in slower]) == pytest.approx(0.8, abs=0.07)
@@ -114,7 +114,7 @@ def test_the_interval_of_a_median_holds_it_in_95_of_100_cases(n, draw):
     """The bootstrap's percentiles do in 87 to 94 of 100 below 15 samples."""
     rng = np.random.default_rng(n)
     true = 10 + getattr(reference, {"standard_normal": "norm", "standard_exponential": "expon"}[draw]).median()
-    found = [stats.median(10 + getattr(rng, draw)(n)) for _ in range(300)]
+    found = [stats.median(10 + getattr(rng, draw)(n), 2000) for _ in range(300)]
     assert np.mean([e.low <= true <= e.high for e in found]) >= 0.915
 
 
@@ -159,7 +159,7 @@ def resembling(rng, rho, n):
 def test_rounds_that_resemble_their_neighbours_widen_the_interval(statistic, rho, least):
     """Without that, intervals hold the truth in 85 of 100 cases at 0.3, and 65 to 74 at 0.6."""
     rng = np.random.default_rng(5)
-    found = [statistic(10 + resembling(rng, rho, 40)) for _ in range(300)]
+    found = [statistic(10 + resembling(rng, rho, 40), 2000) for _ in range(300)]
     assert np.mean([e.low <= 10 <= e.high for e in found]) >= least
 
 
