@@ -48,7 +48,8 @@ class Experiment(loader.TrackProcessor):
         operations = records.operations()
         for challenge in track.challenges:
             record = records.challenges()[challenge.name]
-            challenge.schedule = without_idle_monitors(challenge.schedule)
+            schedule = copy.deepcopy(challenge.schedule)  # Rally shares an operation between challenges
+            challenge.schedule = without_idle_monitors(schedule)
             of = {name: records.parameters()[name].check(value) for name, value in own.get(challenge.name, {}).items()}
             parameters = values | of | (capped(of, record) if test_mode else {})
             challenge.schedule = lay_out_passes(challenge.schedule, parameters)

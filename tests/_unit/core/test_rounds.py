@@ -129,6 +129,19 @@ def test_test_mode_bounds_what_a_challenge_has_as_a_default_of_its_own():
     assert passes == {0, 1, 2}
 
 
+def test_all_tasks_of_a_challenge_take_its_own_defaults():
+    """Also where challenges share an operation, as those of capacity share what loads the words."""
+    track = laid_out({})
+    found = {}
+    for challenge in track.challenges:
+        of = [task.operation.params for element in challenge.schedule for task in element]
+        found[challenge.name] = [params["parameters"] for params in of if "parameters" in params]
+    for given in found.values():
+        assert all(parameters == given[0] for parameters in given)
+    assert found["capacity-curve"][0]["words_mapping"] == "light" != found["capacity-query"][0]["words_mapping"]
+    assert found["query-decomp"][0]["rounds"] == 60 != found["query-profile"][0]["rounds"]
+
+
 def test_every_plan_of_a_challenge_knows_how_many_share_the_time():
     track = laid_out({"race_minutes": 5})
     found = {}
