@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cluster_metrics.core.challenge import Compared
+
 from .answer import RaceWarning
 from .cells import Cells, compared_in
 from .race import Race
@@ -41,7 +43,8 @@ def warnings(race: Race, check: Check = "") -> list[RaceWarning]:
         return []
     drifting = [found for found in (drift_of_rounds(race, cells), check) if isinstance(found, RaceWarning)]
     noisy = _noisy(race, cells, any(found.kind == "drift" for found in drifting))
-    return [*_few(race, cells), *noisy, *_outlying(race, cells), *_client(race), *drifting]
+    few = too_few(race.record.compared, min(len(cells.samples(name)) for name in cells.names))
+    return [*few, *noisy, *_outlying(race, cells), *_client(race), *drifting]
 
 
 def sections(race: Race, *figures: Figure, check: Check = "") -> list[Section]:
@@ -68,9 +71,11 @@ def rounds_needed(spread: float, enough: int) -> int:
     return 0 if math.isnan(spread) else math.ceil(enough * (spread / STEADY_CV) ** 2)
 
 
-def _few(race: Race, cells: Cells) -> list[RaceWarning]:
-    compared = race.record.compared
-    least = min(len(cells.samples(name)) for name in cells.names)
+def too_few(compared: Compared, least: int) -> list[RaceWarning]:
+    """The warning that there are fewer units than a verdict takes, where there are.
+
+    :param least: rounds or passes of the configuration that has the fewest.
+    """
     if least >= compared.enough or compared.alone:  # more units of one sample would carry no verdict either
         return []
     return [

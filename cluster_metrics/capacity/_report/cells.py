@@ -170,7 +170,8 @@ def bottleneck(one: Pass, race: Race) -> str:
         return "queues: requests were rejected"
     top = max(used, key=lambda node: used[node] / held.get(node, 1.0))
     most = f"{used[top] / held[top]:.0%} of its share" if top in held else f"{used[top]:.2f} cores"
-    return f"none ({top}: {most}): more clients"
+    relief = "a higher rate" if race.record.latencies else "more clients"
+    return f"none ({top}: {most}): {relief}"
 
 
 def compared_in(race: Race) -> list[Sample]:

@@ -11,7 +11,7 @@ from _tools.report.looks import BUSY
 from _tools.report.race import Race
 from _tools.report.references import CAPACITY
 from _tools.report.section import Block, Figure, Section
-from _tools.report.stability import told
+from _tools.report.stability import told, too_few
 from _tools.report.stats import Estimate, median
 from _tools.report.table import Column, Words
 from _tools.report.table import Table as Sheet
@@ -25,8 +25,6 @@ from .claims import NEAR, claims, holds, seen
 
 UNITS = {INDEX: "documents/s", QUERY: "searches/s"}
 SUMMARY = "throughput is a mean since a task began, preparation of later passes included: lower than the rates here"
-FEW_PASSES = 5
-"""Below so many passes an interval is little more than the range that was seen."""
 ARTICLE_DOCUMENTS = 10_000_000
 COLUMNS = ("cell", "pass", "kind", "shards", "replicas", "rate", "documents", "requests", "per_s", "ms", "p50_ms",
            "p99_ms", "rejected", "queue", "bottleneck", "shard_table")  # fmt: skip
@@ -135,11 +133,8 @@ def warnings(race: Race) -> list[RaceWarning]:
         if left := one.left():
             seen = f"{', '.join(left)} left during {cell.name} of pass {number_of}"
             found.append(RaceWarning("node-left", seen, "look into the log of that node", value=len(left)))
-    least = min((len(cell.passes) for cell in cells.values()), default=FEW_PASSES)
-    if least < FEW_PASSES:
-        seen = f"{count(least, 'pass')} {'is' if least == 1 else 'are'} too few"
-        why, option = "an interval is the range that was seen, no more", f"race with passes:{FEW_PASSES} or more"
-        found.append(RaceWarning("too-few", seen, option, why, least))
+    of = race.record.compared
+    found += too_few(of, min((len(cell.passes) for cell in cells.values()), default=of.enough))
     change = _drift(cells.values())
     if abs(change - 1) >= NEAR:
         seen = f"drift: from the first pass to the last throughput changed {number(change)} times"
