@@ -136,8 +136,7 @@ def test_all_tasks_of_a_challenge_take_its_own_defaults():
     for challenge in track.challenges:
         of = [task.operation.params for element in challenge.schedule for task in element]
         found[challenge.name] = [params["parameters"] for params in of if "parameters" in params]
-    for given in found.values():
-        assert all(parameters == given[0] for parameters in given)
+    assert all(parameters == of[0] for of in found.values() for parameters in of)
     assert found["capacity-curve"][0]["words_mapping"] == "light" != found["capacity-query"][0]["words_mapping"]
     assert found["query-decomp"][0]["rounds"] == 60 != found["query-profile"][0]["rounds"]
 
