@@ -140,7 +140,9 @@ def _has_default_route() -> bool:
 
 
 def esrally(*arguments: str) -> list[str]:
-    return [str(RALLY), *arguments]
+    """The command line of Rally, by the interpreter's name: a process that is named esrally and has ended keeps Rally
+    from the next race until its parent asks for it."""
+    return [sys.executable, str(RALLY), *arguments]
 
 
 def check_folder_name() -> None:
@@ -225,7 +227,7 @@ def check_arguments(command: list[str], given: str) -> None:
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-            create_arg_parser().parse_args(command[1:])
+            create_arg_parser().parse_args(command[len(esrally()) :])
     except SystemExit:
         problem = said.getvalue().strip().rpartition("\n")[2].rpartition("error: ")[2]
         raise VARIABLES["RALLY_ARGS"].wrong(given, f"what esrally takes: {shown(problem)}") from None

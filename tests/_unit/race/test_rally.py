@@ -1,7 +1,11 @@
+import subprocess
 import sys
+import time
 
+import psutil
 import pytest
 from esrally.config import ConfigFile
+from esrally.utils.process import find_all_other_rally_processes
 
 from _tools.elasticsearch.install import DEFAULT_VERSION
 from _tools.race import rally
@@ -104,3 +108,12 @@ def test_rally_leaves_nothing_in_the_folder_for_temporary_files(monkeypatch, tmp
 def test_a_line_of_progress_that_was_cut_off_is_ended(capsys):
     rally._copy_without_repeats(["Running x\n", "Running x\n", "Running y [ 50% done]"])
     assert capsys.readouterr().out == "Running x\nRunning y [ 50% done]\n"
+
+
+def test_a_rally_that_has_ended_and_whose_parent_does_not_ask_for_it_is_no_other_rally():
+    started = subprocess.Popen(rally.esrally("--version"), stdout=subprocess.DEVNULL)
+    while psutil.Process(started.pid).status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.05)
+    others = [process.pid for process in find_all_other_rally_processes()]
+    started.wait()
+    assert started.pid not in others
