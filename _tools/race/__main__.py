@@ -229,7 +229,7 @@ def results() -> int:
         race_id = variable("RACE_ID", str(uuid.uuid4()))
         if code := races_of([race_id]):
             return code
-    kept = keep(REPORTS, race_id)
+    kept = keep(REPORTS, race_id, NOISE)
     try:
         with_store(lambda ini: write_changes(ini, "last", REPORTS))
         kept += keep_changes(REPORTS)

@@ -14,7 +14,7 @@ TERMS = {
     "epoch": "a part of the corpus with one timestamp; each holds all nodes and tasks",
     "interval": "the range that holds the true figure in 95 of 100 races like this one, as far as its samples tell",
     "latency": "service time and what a request waited for its turn",
-    "noise floor": "noise threshold: how much races of one configuration differ by themselves, measured by make aa",
+    "noise floor": "noise threshold: how much races of one configuration differ by themselves, measured by make noise",
     "pass": "one run over all configurations, each for a while, in an order of its own",
     "published statement": "what a source says (see References); it holds if the whole interval says so",
     "round": "one visit to each configuration, in an order of its own: what is replicated",

@@ -191,6 +191,20 @@ def sections(races: list[Race], floor: Floor) -> list[Section]:
     return [Section("Noise between races", [text, Table("noise", columns, rows)])]
 
 
+def floor_section(floor: Floor) -> Section:
+    """A floor by itself, for what is said of another race of its configuration."""
+    rows = [{"cell": name, "floor": math.expm1(found)} for name, found in floor.cells.items()]
+    rows.append({"cell": "geometric mean", "floor": math.expm1(floor.all_cells)})
+    text = (
+        f"{len(floor.races)} races of this configuration, {floor.started[0]} to {floor.started[-1]} on this machine: "
+        "half of the 95 % interval of what two such races differ by beside what their rounds show; 0 where the rounds "
+        "explain all. `make compare` widens the intervals of single races by it."
+    )
+    return Section(
+        "Noise between races", [text, Table("noise", [Words("cell", "cell"), share("floor", "noise floor")], rows)]
+    )
+
+
 def differences(one: Race | Floor, other: Race) -> list[str]:
     """What two races of one configuration must not differ in, in words; what selects rounds may differ from a floor."""
     loose = {p.name for p in parameters().values() if p.selects} if isinstance(one, Floor) else set()

@@ -1,10 +1,13 @@
 """What is kept of a race in docs/results, and what other pages quote of it."""
 
 import json
+import re
+from dataclasses import replace
 
 import pytest
 
 from _tools.docs import results
+from _tools.report.noise import Floor, keep
 from _tools.report.race import ReportError
 
 REPORT = {
@@ -35,7 +38,7 @@ def kept(tmp_path, monkeypatch):
         (tmp_path / "x").mkdir(exist_ok=True)
         (tmp_path / "x" / "report.json").write_text(json.dumps(REPORT | changes))
         (tmp_path / "x" / "report.md").write_text("# Race x\n")
-        return results.keep(tmp_path, "x")
+        return results.keep(tmp_path, "x", tmp_path / "noise.json")
 
     return keep
 
@@ -71,6 +74,18 @@ def test_what_bare_loops_explain_of_a_kept_race_stands_on_its_page(kept, tmp_pat
     assert page.read_text() == f"# Race x\n\n# Race x against its bare loops{ending}"
 
 
+@pytest.mark.parametrize("rows, is_told", [(100_000, True), (1, False)])
+def test_the_noise_between_races_of_its_configuration_stands_on_its_page(kept, tmp_path, rows, is_told):
+    own = {key: REPORT[key] for key in ("parameters", "target", "machine")}
+    floor = Floor(
+        "query-decomp", ["a", "b", "c"], ["20261122T070000Z"] * 3, **own, cells={"D_td-serial": 0.05}, all_cells=0.0
+    )
+    keep(replace(floor, parameters=floor.parameters | {"rows_per_epoch": rows}), tmp_path / "noise.json")
+    record, page, *_ = kept(parameters=REPORT["parameters"] | {"rows_per_epoch": 100_000})
+    assert bool(re.search(r"\| D_td-serial +\| +5.1 % \|", page.read_text())) == is_told
+    assert ("noise_floor" in json.loads(record.read_text())) == is_told
+
+
 @pytest.mark.parametrize(
     "changes, why",
     [
@@ -86,7 +101,7 @@ def test_a_race_that_says_nothing_is_not_kept(kept, tmp_path, changes, why):
 
 def test_a_report_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ReportError, match=r"no report of race \[y\]"):
-        results.keep(tmp_path, "y")
+        results.keep(tmp_path, "y", tmp_path / "noise.json")
 
 
 RANKING = {
