@@ -81,7 +81,7 @@ def curve(race_id="x", rates=(20, 40, 60, 80, 90), passes=6, seconds=60, **param
         more = {"shards": 1, "replicas": 2, "rate": rate, "documents": 1000, "shard_table": json.dumps({"a": ["0p"]})}
         samples.append(Sample("capacity-prepare", at, "prepare", 1.0, where | more))
         for i, wait in enumerate(rng.exponential(1000 / (SERVICE_PER_S - rate), rate * seconds)):
-            of = ("capacity-query", at + 1 + round(1000 * i / rate), "query")
+            of = ("capacity-query", at + 1 + round(1200 * i / rate), "query")  # a tail of single clients
             samples.append(Sample(*of, 10.0, where))
             latencies.append(Sample(*of, 10 * wait if number == 0 else wait, where))
         for second in (0, seconds):
@@ -89,6 +89,6 @@ def curve(race_id="x", rates=(20, 40, 60, 80, 90), passes=6, seconds=60, **param
             figures = {"client_cpu_ms": 1.0 * second, "host_busy_ms": 1.0 * second, "host_idle_ms": 9.0 * second}
             meta = where | figures | {"nodes": json.dumps(nodes)}
             samples.append(Sample("capacity-monitor", at + 1000 * second, "monitor", 1.0, meta))
-    known = {"slo_ms": 200, "passes": passes, "capacity_clients": 64} | parameters
+    known = {"slo_ms": 200, "passes": passes, "capacity_clients": 64, "cell_seconds": seconds} | parameters
     document = {"race-id": race_id, "challenge": "capacity-curve", "results": {"any": 1}}
     return Race(document, samples, {}, known, latencies=latencies)

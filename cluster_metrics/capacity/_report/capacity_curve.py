@@ -16,7 +16,7 @@ from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number
 
 from . import parts
-from .cells import Cell, bottleneck, kinds_of, main_cells
+from .cells import Cell, bottleneck, kinds_of, main_cells, waits_of
 from .parts import UNITS, around, warnings
 
 __all__ = ["answer", "compared_in", "sections", "sheets", "warnings"]
@@ -36,10 +36,13 @@ class Point:
     """What one number of shards and replicas does at one rate.
 
     :param waits: latency of each request in ms, by pass.
+    :param seconds: that each pass counts. Clients that wait for the next time at which they are due begin to count, and
+        stop, some seconds after each other, so the time from the first request to the last is longer.
     """
 
     cell: Cell
     waits: Mapping[int, Samples]
+    seconds: float
 
     def each(self, percent: float) -> Samples:
         """A percentile of latency in each pass; empty where their requests are too few to carry it."""
@@ -55,22 +58,23 @@ class Point:
         value, low, high = (math.exp(x) for x in (found.value, found.low, found.high))
         return Estimate(found.n, value, low, high, math.nan)
 
+    def per_s(self, number_of: int) -> float:
+        """Searches or documents a second that were answered in a pass."""
+        return sum(s.meta.get("success-count", 1) for s in self.cell.passes[number_of].requests) / self.seconds
+
     def done(self) -> Estimate:
-        """The part of the requests due that were answered."""
-        return median(self.cell.rates() / self.cell.rate)
+        """The part of what was due that was answered."""
+        return median(np.array([self.per_s(number_of) for number_of in self.cell.passes]) / self.cell.rate)
 
 
 def curves(race: Race) -> dict[str, list[Point]]:
     """The points of each number of shards and replicas, in order of rate."""
-    waits: dict[str, dict[int, list[float]]] = {}
-    for sample in race.latencies:
-        if sample.meta["pass"]:
-            waits.setdefault(sample.meta["cell"], {}).setdefault(sample.meta["pass"], []).append(sample.value)
+    waits = waits_of(race)
     found: dict[str, list[Point]] = {}
     for name, cell in main_cells(race).items():
-        of = {number_of: np.array(w) for number_of, w in waits.get(name, {}).items() if number_of in cell.passes}
+        of = {number_of: w for number_of, w in waits.get(name, {}).items() if number_of in cell.passes}
         if of:
-            found.setdefault(cell.grid, []).append(Point(cell, of))
+            found.setdefault(cell.grid, []).append(Point(cell, of, race.parameters["cell_seconds"]))
     return found
 
 
@@ -162,7 +166,7 @@ def sheets(race: Race) -> list[Table]:
     names = ("cell", "pass", "rate_due", "requests", "per_s", *(f"{name}_ms" for name in PERCENTILES))
     rows = [
         {"cell": point.cell.name, "pass": number_of, "rate_due": point.cell.rate, "requests": len(waits)}
-        | {"per_s": point.cell.passes[number_of].rate}
+        | {"per_s": point.per_s(number_of)}
         | {f"{name}_ms": float(np.percentile(waits, percent)) for name, percent in PERCENTILES.items()}
         for points in curves(race).values()
         for point in points

@@ -93,6 +93,15 @@ def cells_of(race: Race, kind: str) -> dict[str, Cell]:
     return {cell.name: cell for cell in sorted(cells, key=lambda c: (c.shards, c.replicas, c.rate))}
 
 
+def waits_of(race: Race) -> dict[str, dict[int, Samples]]:
+    """What the requests of each cell and pass took from when they were due, in ms; of an open loop alone."""
+    found: dict[str, dict[int, list[float]]] = {}
+    for sample in race.latencies:
+        if sample.meta["pass"]:
+            found.setdefault(sample.meta["cell"], {}).setdefault(sample.meta["pass"], []).append(sample.value)
+    return {name: {number: np.array(waits) for number, waits in of.items()} for name, of in found.items()}
+
+
 def main_cells(race: Race) -> dict[str, Cell]:
     """The cells of what its challenge is about; none without its samples."""
     kinds = kinds_of(race)

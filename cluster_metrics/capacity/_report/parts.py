@@ -20,12 +20,14 @@ from cluster_metrics.capacity.challenge import INDEX, PREPARE, QUERY
 from cluster_metrics.capacity.indices import is_even
 
 from . import model
-from .cells import Cell, Pass, bottleneck, cells_of, compared, first_of, kinds_of, main_cells, passes_of
+from .cells import Cell, Pass, bottleneck, cells_of, compared, first_of, kinds_of, main_cells, passes_of, waits_of
 from .claims import NEAR, claims, holds, seen
 
 UNITS = {INDEX: "documents/s", QUERY: "searches/s"}
 SUMMARY = "throughput is a mean since a task began, preparation of later passes included: lower than the rates here"
 ARTICLE_DOCUMENTS = 10_000_000
+LATENCY_NEAR = 0.5
+"""Change of the median of latency that is no drift: near saturation a few per cent of load change it as much."""
 COLUMNS = ("cell", "pass", "kind", "shards", "replicas", "rate", "documents", "requests", "per_s", "ms", "p50_ms",
            "p99_ms", "rejected", "queue", "bottleneck", "shard_table")  # fmt: skip
 """Columns of ``es_profile_capacity.csv`` after the start (UTC)."""
@@ -135,12 +137,7 @@ def warnings(race: Race) -> list[RaceWarning]:
             found.append(RaceWarning("node-left", seen, "look into the log of that node", value=len(left)))
     of = race.record.compared
     found += too_few(of, min((len(cell.passes) for cell in cells.values()), default=of.enough))
-    change = _drift(cells.values())
-    if abs(change - 1) >= NEAR:
-        seen = f"drift: from the first pass to the last throughput changed {number(change)} times"
-        why = "the nodes were not warm, or the machine had other work; ratios within passes suffer less"
-        found.append(RaceWarning("drift", seen, "raise cell_warmup_seconds", why, change - 1))
-    return found
+    return [*found, *_drift(race, cells.values())]
 
 
 def _sharing(race: Race) -> Iterator[RaceWarning]:
@@ -154,10 +151,22 @@ def _sharing(race: Race) -> Iterator[RaceWarning]:
         yield RaceWarning("shared-cores", f"{nodes} (no NODE_CORES)", "set NODE_CORES", why, len(race.target))
 
 
-def _drift(cells: Iterable[Cell]) -> float:
-    """Throughput of the last pass over that of the first, the geometric mean over cells; 1 for one pass."""
-    changes = [c.passes[max(c.passes)].rate / c.passes[min(c.passes)].rate for c in cells if len(c.passes) > 1]
-    return float(np.exp(np.mean(np.log(changes)))) if changes else 1.0
+def _drift(race: Race, cells: Iterable[Cell]) -> list[RaceWarning]:
+    """Whether the last pass differs from the first, by the geometric mean over cells: of an open loop, whose throughput
+    is what is due, by the median of latency."""
+    if race.record.latencies:
+        what, most = "the median of latency", LATENCY_NEAR
+        levels = [{number_of: np.median(waits) for number_of, waits in of.items()} for of in waits_of(race).values()]
+    else:
+        what, most = "throughput", NEAR
+        levels = [{number_of: one.rate for number_of, one in cell.passes.items()} for cell in cells]
+    changes = [of[max(of)] / of[min(of)] for of in levels if len(of) > 1]
+    change = float(np.exp(np.mean(np.log(changes)))) if changes else 1.0
+    if 1 - most < change < 1 + most:
+        return []
+    seen = f"drift: from the first pass to the last {what} changed {number(change)} times"
+    why = "the nodes were not warm, or the machine had other work; ratios within passes suffer less"
+    return [RaceWarning("drift", seen, "raise cell_warmup_seconds", why, change - 1)]
 
 
 def answer_of_grid(race: Race, kind: str) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """The load curve: arrivals are random and repeatable, and the rate that keeps to a bound is the one that is there."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from capacities import SERVICE_PER_S, curve
 from fakes import values
 
-from cluster_metrics.capacity._report.capacity_curve import answer, compared_in, curves, greatest, sections, sheets
+from cluster_metrics.capacity._report.capacity_curve import answer, compared_in, curves, greatest, sections, sheets, warnings
 from cluster_metrics.capacity.load import Arrivals
 
 BOUND_MS = 200
@@ -69,6 +70,13 @@ def test_the_report_says_of_each_rate_whether_the_bound_was_kept():
     sheet = next(sheet for sheet in sheets(curve()) if sheet.key == "es_profile_curve.csv")
     assert [row["rate_due"] for row in sheet.rows[::6]] == [20, 40, 60, 80, 90] and len(sheet.rows) == 5 * 6
     assert {s.cell for s in compared_in(curve())} == {f"1s-2r-{rate}" for rate in (20, 40, 60, 80, 90)}
+
+
+@pytest.mark.parametrize("slower, kinds", [(1, []), (2, ["drift"])])
+def test_a_first_pass_that_waits_longer_is_warned_of(slower, kinds):
+    found = curve()
+    waits = [replace(w, value=w.value * (slower if w.meta["pass"] == 1 else 1)) for w in found.latencies]
+    assert [warning.kind for warning in warnings(replace(found, latencies=waits))] == kinds
 
 
 def arrivals(client=0, clients=1, seconds=1000, kind="capacity-query", number=1, **changes):
