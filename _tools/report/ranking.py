@@ -129,6 +129,8 @@ def _whole(race: Race, test_mode: bool, read: Callable[[], Race]) -> Race | str:
         return "does not say what it ran on"
     if in_test_mode(race) != test_mode:
         return "did not run in test mode" if test_mode else "ran in test mode"
+    if delay := (race.document.get("user-tags") or {}).get("delay_ms"):
+        return f"ran behind a network delay of {delay} ms"
     try:
         found = read()
     except ReportError as e:

@@ -121,6 +121,12 @@ def test_an_incomplete_race_is_left_out_with_its_first_problem():
     assert left.why.startswith("is INCOMPLETE: Of ")
 
 
+def test_a_race_behind_a_network_delay_is_left_out():
+    found = of(race("a"), race("far", 2, document={"user-tags": {"delay_ms": "0.8"}}))
+    assert [r.id for r in found.races] == ["a"]
+    assert [left.why for left in found.left_out] == ["ran behind a network delay of 0.8 ms"]
+
+
 def test_ages_are_told_and_other_tracks_passed_over():
     other = documents_of(race("x", 2))[0] | {"challenge": "append-no-conflicts", "track": "geonames"}, []
     found = ranking(Store(documents_of(race("a")), other), "last", False, NOW)
