@@ -156,7 +156,9 @@ def _drift(race: Race, cells: Iterable[Cell]) -> list[RaceWarning]:
     is what is due, by the median of latency."""
     if race.record.latencies:
         what, most = "the median of latency", LATENCY_NEAR
-        levels = [{number_of: np.median(waits) for number_of, waits in of.items()} for of in waits_of(race).values()]
+        levels = [
+            {number_of: float(np.median(waits)) for number_of, waits in of.items()} for of in waits_of(race).values()
+        ]
     else:
         what, most = "throughput", NEAR
         levels = [{number_of: one.rate for number_of, one in cell.passes.items()} for cell in cells]

@@ -9,7 +9,15 @@ import pytest
 from capacities import SERVICE_PER_S, curve
 from fakes import values
 
-from cluster_metrics.capacity._report.capacity_curve import answer, compared_in, curves, greatest, sections, sheets, warnings
+from cluster_metrics.capacity._report.capacity_curve import (
+    answer,
+    compared_in,
+    curves,
+    greatest,
+    sections,
+    sheets,
+    warnings,
+)
 from cluster_metrics.capacity.load import Arrivals
 
 BOUND_MS = 200
