@@ -223,7 +223,7 @@ def changes() -> int:
 
 def results() -> int:
     """Races CHALLENGE, or takes the report of RACE, and keeps it in docs/results, beside it the changes of all races in
-    the store, ranked, and what other pages quote of both."""
+    the store that ran on its machine and version, ranked, and what other pages quote of both."""
     race_id = variable("RACE")
     if not race_id:
         race_id = variable("RACE_ID", str(uuid.uuid4()))
@@ -231,7 +231,7 @@ def results() -> int:
             return code
     kept = keep(REPORTS, race_id, NOISE)
     try:
-        with_store(lambda ini: write_changes(ini, "last", REPORTS))
+        with_store(lambda ini: write_changes(ini, race_id, REPORTS))
         kept += keep_changes(REPORTS)
     except ReportError as e:
         print(f"the ranking of changes is left as it is: {e}", file=sys.stderr, flush=True)
