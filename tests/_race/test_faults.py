@@ -4,12 +4,15 @@ A relay between Rally and the target counts the requests of a kind, and strikes 
 """
 
 import asyncio
+import contextlib
 import random
 import re
 import shutil
 import signal
+import subprocess
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 import requests
@@ -47,6 +50,9 @@ class Load:
 
 
 SEARCHES = Load("searches", "query-decomp", rb"/_m?search", {"variants": ["D_td"], "rounds": 2}, "query")
+OF_THREE = replace(SEARCHES, name="of three", params=SEARCHES.params | {"number_of_shards": 3, "number_of_replicas": 1})
+BULK = Load("bulk", "ingest", rb"/cluster-metrics/_bulk", {"epochs": 2, "bulk_size": 50})
+CELLS = Load("cells", "ingest-decomp", rb"/cluster-metrics-cell/_bulk", {"epochs": 1, "ingest_rounds": 1})
 
 
 def name_of(value):
@@ -135,6 +141,13 @@ class Breaker(Fault):
         self.later(1, lambda: self.stage.settings(**{"network.breaker.inflight_requests.limit": None}))
 
 
+class Cut(Fault):
+    """A connection ends in the middle of a request."""
+
+    def pass_on(self, chunk, out):
+        return chunk[: len(chunk) // 2] if out else b""
+
+
 class Paused(Fault):
     """The target stands still for longer than a client waits."""
 
@@ -152,6 +165,25 @@ class Killed(Fault):
         for process in self.stage.processes():
             process.kill()
         self.later(0, self.stage.start)
+
+
+class Left(Fault):
+    """One of three nodes is killed."""
+
+    def strike(self):
+        for process in self.stage.processes(2):
+            process.kill()
+
+
+class Full(Fault):
+    """The disk of the target is full for a while."""
+
+    def strike(self):
+        file = self.stage.started["data"] / "full"
+        with contextlib.suppress(OSError), open(file, "wb", buffering=0) as f:
+            while True:
+                f.write(bytes(1 << 16))
+        self.later(2, file.unlink)
 
 
 @dataclass(frozen=True)
@@ -228,11 +260,11 @@ def stages():
     shutil.rmtree(WORK, ignore_errors=True)
     launcher, made = Launcher(WORK, DOWNLOADS), {}
 
-    def stage(nodes=1):
-        if nodes not in made:
-            started = {"nodes": nodes, "heap": "512m", "outlive": True}
-            made[nodes] = Stage(launcher.start(f"hit-{nodes}", port=9230, **started), launcher, started)
-        return made[nodes]
+    def stage(nodes=1, **more):
+        if (key := (nodes, *more)) not in made:
+            started = {"nodes": nodes, "heap": "512m", "outlive": True, **more}
+            made[key] = Stage(launcher.start(f"hit-{len(made)}", port=9230, **started), launcher, started)
+        return made[key]
 
     yield stage
     for stage in made.values():
@@ -240,11 +272,50 @@ def stages():
     shutil.rmtree(WORK, ignore_errors=True)
 
 
+@pytest.fixture(scope="module")
+def small_disk(tmp_path_factory):
+    """A file system of 100 MB for the data of a node."""
+    folder = tmp_path_factory.mktemp("disk", numbered=False)
+    for parent in (folder, *folder.parents[:2]):
+        parent.chmod(0o755)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=100m", "none", folder], capture_output=True, text=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"a small file system cannot be mounted: {mounted.stderr.strip()}")
+    yield Path(folder)
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("kind", [Truncated, Breaker, Paused, Killed], ids=name_of)
-def test_a_race_that_is_hit_anywhere_is_called_incomplete(stages, tmp_path, kind, seed):
+@pytest.mark.parametrize(
+    "kind, load",
+    [
+        *((kind, SEARCHES) for kind in (Truncated, Breaker, Paused, Killed)),
+        *((kind, BULK) for kind in (Truncated, Cut, Paused, Killed)),
+        *((kind, CELLS) for kind in (Cut, Killed)),
+    ],
+    ids=name_of,
+)
+def test_a_race_that_is_hit_anywhere_is_called_incomplete(stages, tmp_path, kind, load, seed):
     stage = stages()
-    fault = kind(stage, SEARCHES, moment(stage, SEARCHES, tmp_path, seed))
-    raced = race(stage, fault, tmp_path, tag=SEARCHES.tag)
+    fault = kind(stage, load, moment(stage, load, tmp_path, seed))
+    raced = race(stage, fault, tmp_path, tag=load.tag)
     assert_not_clean(raced, fault)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_race_that_loses_one_of_three_nodes_is_called_incomplete(stages, tmp_path, seed):
+    stage = stages(nodes=3)
+    fault = Left(stage, OF_THREE, moment(stage, OF_THREE, tmp_path, seed))
+    assert_not_clean(race(stage, fault, tmp_path, tag=OF_THREE.tag), fault)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_race_whose_target_has_a_full_disk_for_a_while_is_called_incomplete(stages, small_disk, tmp_path, seed):
+    stage = stages(data=small_disk)
+    fault = Full(stage, BULK, moment(stage, BULK, tmp_path, seed))
+    assert_not_clean(race(stage, fault, tmp_path), fault)
