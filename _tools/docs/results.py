@@ -38,7 +38,7 @@ def keep(reports: Path, race_id: str, noise_file: Path) -> list[Path]:
     floor, _ = noise.fitting(noise.read(noise_file), race)
     if floor:
         record["noise_floor"] = asdict(floor)
-    section = noise.floor_section(floor) if floor else None
+    section = noise.floor_section(floor, race) if floor else None
     return _write(report["document"]["challenge"], record, reports / race_id, section)
 
 

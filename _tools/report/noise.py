@@ -191,18 +191,20 @@ def sections(races: list[Race], floor: Floor) -> list[Section]:
     return [Section("Noise between races", [text, Table("noise", columns, rows)])]
 
 
-def floor_section(floor: Floor) -> Section:
+def floor_section(floor: Floor, race: Race) -> Section:
     """A floor by itself, for what is said of another race of its configuration."""
     rows = [{"cell": name, "floor": math.expm1(found)} for name, found in floor.cells.items()]
     rows.append({"cell": "geometric mean", "floor": math.expm1(floor.all_cells)})
+    columns: list[Column] = [Words("cell", "cell"), share("floor", "noise floor")]
+    other = [f"{k}:{v}" for k, v in sorted(floor.parameters.items()) if race.parameters.get(k) != v]
+    given = f" with {', '.join(other)}" if other else ""
     text = (
-        f"{len(floor.races)} races of this configuration, {floor.started[0]} to {floor.started[-1]} on this machine: "
-        "half of the 95 % interval of what two such races differ by beside what their rounds show; 0 where the rounds "
-        "explain all. `make compare` widens the intervals of single races by it."
+        f"{len(floor.races)} races of this configuration{given}, "
+        f"{floor.started[0]} to {floor.started[-1]} on this machine: half of the 95 % interval of what two such races "
+        "differ by beside what their rounds show; 0 where the rounds explain all. `make compare` widens the intervals "
+        "of single races by it."
     )
-    return Section(
-        "Noise between races", [text, Table("noise", [Words("cell", "cell"), share("floor", "noise floor")], rows)]
-    )
+    return Section("Noise between races", [text, Table("noise", columns, rows)])
 
 
 def differences(one: Race | Floor, other: Race) -> list[str]:

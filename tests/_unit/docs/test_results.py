@@ -80,8 +80,9 @@ def test_the_noise_between_races_of_its_configuration_stands_on_its_page(kept, t
     floor = Floor(
         "query-decomp", ["a", "b", "c"], ["20261122T070000Z"] * 3, **own, cells={"D_td-serial": 0.05}, all_cells=0.0
     )
-    keep(replace(floor, parameters=floor.parameters | {"rows_per_epoch": rows}), tmp_path / "noise.json")
-    record, page, *_ = kept(parameters=REPORT["parameters"] | {"rows_per_epoch": 100_000})
+    keep(replace(floor, parameters={"rows_per_epoch": rows, "rounds": 30}), tmp_path / "noise.json")
+    record, page, *_ = kept(parameters={"rows_per_epoch": 100_000, "rounds": 60})
+    assert ("3 races of this configuration with rounds:30, " in page.read_text()) == is_told
     assert bool(re.search(r"\| D_td-serial +\| +5.1 % \|", page.read_text())) == is_told
     assert ("noise_floor" in json.loads(record.read_text())) == is_told
 

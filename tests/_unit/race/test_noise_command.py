@@ -61,3 +61,18 @@ def test_two_races_are_too_few(raced, monkeypatch):
     with pytest.raises(RaceError, match=r"RACES is \[2\], noise between races takes 3 or more"):
         command.noise()
     assert raced.ids == []
+
+
+def test_changes_are_ranked_like_the_race_that_is_kept(raced, monkeypatch):
+    ranked = []
+    monkeypatch.setenv("RACE", "kept")
+    for name, does in {
+        "keep": lambda reports, race_id, noise_file: [],
+        "with_store": lambda write: write("rally.ini"),
+        "write_changes": lambda ini, race_id, reports: ranked.append(race_id),
+        "keep_changes": lambda reports: [],
+        "write_pages": list,
+    }.items():
+        monkeypatch.setattr(command, name, does)
+    assert command.results() == 0
+    assert ranked == ["kept"]
