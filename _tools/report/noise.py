@@ -196,7 +196,8 @@ def floor_section(floor: Floor, race: Race) -> Section:
     rows = [{"cell": name, "floor": math.expm1(found)} for name, found in floor.cells.items()]
     rows.append({"cell": "geometric mean", "floor": math.expm1(floor.all_cells)})
     columns: list[Column] = [Words("cell", "cell"), share("floor", "noise floor")]
-    other = [f"{k}:{v}" for k, v in sorted(floor.parameters.items()) if race.parameters.get(k) != v]
+    both = ((p.name, floor.parameters.get(p.name), race.parameters.get(p.name)) for p in race.record.parameters)
+    other = [f"{name}:{own}" for name, own, of_race in both if own != of_race]
     given = f" with {', '.join(other)}" if other else ""
     text = (
         f"{len(floor.races)} races of this configuration{given}, "
