@@ -118,7 +118,7 @@ def races_of(race_ids: list[str]) -> int:
                 print(f"race {race_id}, of {len(race_ids)} of one configuration", flush=True)
             with clusters.sampled(launcher, hosts, client_options, params, race_id) as own:
                 line = command(hosts, client_options, own, race_id)
-                code = rally.run(line, watch(launcher, hosts, race_id).wait)
+                code = watch(launcher, hosts, race_id).run(line)
             if code:
                 print(
                     f"[ERROR] race {race_id} is INCOMPLETE; 'make report RACE={race_id}' shows what there is of it",

@@ -36,6 +36,10 @@ WRITTEN = re.compile(
 """A line of Rally's log: when, in UTC, and how many."""
 
 
+class LostError(Exception):
+    """What a race needs is lost; the message names it."""
+
+
 @dataclass
 class Watch:
     """Of one race.
@@ -58,10 +62,23 @@ class Watch:
         with contextlib.suppress(OSError):
             self._log_start = self.log.stat().st_size
 
+    def run(self, command: list[str]) -> int:
+        """Runs Rally and returns its exit code.
+
+        :raises RaceError: with one line that names what was lost, once Rally has ended: until then it writes samples.
+        """
+        try:
+            return rally.run(command, self.wait)
+        except LostError as lost:
+            raise RaceError(
+                f"race {self.race_id} is INCOMPLETE: {lost}; {self._written()}; "
+                f"'make report RACE={self.race_id}' shows what there is of it"
+            ) from None
+
     def wait(self, process: subprocess.Popen) -> int:
         """Waits for Rally and returns its exit code.
 
-        :raises RaceError: with one line that names what was lost; Rally may still run.
+        :raises LostError: Rally may still run.
         """
         while True:
             code = None
@@ -69,10 +86,7 @@ class Watch:
                 code = process.wait(LOOK_SECONDS)
             # Rally may notice first, and end
             if code != 0 and (lost := self._ended() or ("" if code else self._silent())):
-                raise RaceError(
-                    f"race {self.race_id} is INCOMPLETE: {lost}; {self._written()}; "
-                    f"'make report RACE={self.race_id}' shows what there is of it"
-                )
+                raise LostError(lost)
             if code is not None:
                 return code
 
@@ -103,7 +117,8 @@ class Watch:
         return ""
 
     def _written(self) -> str:
-        """How many documents of samples Rally wrote; those that it holds back are lost, and it counts them nowhere."""
+        """How many documents of samples Rally says that it wrote; those that it holds back are lost, and it counts them
+        nowhere."""
         found = []
         with contextlib.suppress(OSError), open(self.log, "rb") as f:
             f.seek(self._log_start)
@@ -112,7 +127,7 @@ class Watch:
             return "no documents of samples were written"
         last = datetime.fromisoformat(found[-1][0]).replace(tzinfo=timezone.utc)
         written, ago = sum(int(number) for _, number in found), datetime.now(timezone.utc) - last
-        return f"{written:,} documents of samples were written, what came in the last {ago.seconds} s was not"
+        return f"at least {written:,} documents of samples were written, what came in the last {ago.seconds} s may be lost"
 
 
 def watch(launcher: Launcher, hosts: str, race_id: str) -> Watch:

@@ -62,10 +62,10 @@ def test_a_race_ends_with_one_line_soon_after_its_target_or_store_is_killed(up):
         assert seconds < 30, errors
         assert len(errors) == 1, errors
         assert errors[0].startswith(f"[ERROR] race {race_id} is INCOMPLETE: the {name} is lost, its process "), errors
-        written = int(re.search(r"; ([\d,]+) documents of samples were written, ", errors[0])[1].replace(",", ""))
+        written = int(re.search(r"at least ([\d,]+) documents of samples", errors[0])[1].replace(",", ""))
         assert written
         if name == "target":
             store = up.running("metrics-store").url
             requests.post(f"{store}/rally-metrics-*/_refresh", timeout=30).raise_for_status()
             found = requests.get(f"{store}/rally-metrics-*/_count?q=race-id:{race_id}", timeout=30).json()["count"]
-            assert written == found
+            assert written <= found

@@ -17,11 +17,7 @@ from _tools.elasticsearch.nodes import Cluster, Launcher
 from _tools.race import rally as rally_module
 from _tools.race import watch as module
 from _tools.race.variables import VARIABLES, RaceError
-from _tools.race.watch import Watch, knock, takes_samples
-
-LOST = (
-    "^race r is INCOMPLETE: {}; no documents of samples were written; 'make report RACE=r' shows what there is of it$"
-)
+from _tools.race.watch import LostError, Watch, knock, takes_samples
 
 
 @contextmanager
@@ -101,7 +97,7 @@ def later(seconds, function, *arguments):
 
 def refused(watch, rally):
     started = time.monotonic()
-    with pytest.raises(RaceError) as lost:
+    with pytest.raises(LostError) as lost:
         watch.wait(rally)
     return str(lost.value), time.monotonic() - started
 
@@ -114,9 +110,9 @@ def test_a_race_that_loses_nothing_ends_with_rallys_exit_code(tmp_path, node, st
 
 def test_a_process_that_has_ended_ends_the_race_at_once(tmp_path, node, rally):
     later(0.3, node.kill)
-    with pytest.raises(RaceError, match=LOST.format(f"the metrics-store is lost, its process {node.pid} has ended")):
-        Watch("r", [cluster(node)], {}, tmp_path / "log").wait(rally)
-    assert rally.poll() is None, "whoever runs Rally ends it"
+    line, seconds = refused(Watch("r", [cluster(node)], {}, tmp_path / "log"), rally)
+    assert line == f"the metrics-store is lost, its process {node.pid} has ended"
+    assert seconds < 5 and rally.poll() is None, "whoever runs Rally ends it"
 
 
 def test_one_of_several_nodes_is_named(tmp_path, node, rally):
@@ -196,20 +192,54 @@ def test_a_target_is_lost_where_none_of_its_hosts_takes_a_connection(store):
         knock([closed, closed])
 
 
-def test_what_rally_wrote_of_this_race_is_counted(tmp_path, node, rally):
-    log = tmp_path / "log"
+def written(number, ago):
+    """A line of Rally's log."""
+    at = datetime.now(timezone.utc) - timedelta(seconds=ago)
+    text = f"esrally.metrics INFO Successfully added {number} metrics documents for race"
+    return f"{at:%Y-%m-%d %H:%M:%S},123 ActorAddr-(T|:1)/PID:1 {text}\n"
 
-    def line(number, ago):
-        at = datetime.now(timezone.utc) - timedelta(seconds=ago)
-        text = f"esrally.metrics INFO Successfully added {number} metrics documents for race"
-        return f"{at:%Y-%m-%d %H:%M:%S},123 ActorAddr-(T|:1)/PID:1 {text}\n"
 
-    log.write_text(line(5000, 90))
+LOSES_ITS_NODE = """
+import os, signal, sys, time
+
+def end(*_):
+    with open({log!r}, "a") as out:
+        out.write({lines!r})
+    sys.exit(1)
+
+signal.signal(signal.SIGTERM, end)
+open({pid!r}, "w").write(str(os.getpid()))
+os.kill({node}, signal.SIGKILL)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    "writes, said",
+    [
+        ([], "no documents of samples were written"),
+        (
+            [(1200, 40), (34, 10)],
+            "at least 1,234 documents of samples were written, what came in the last 1[0-5] s may be lost",
+        ),
+    ],
+)
+def test_rally_is_ended_when_what_it_needs_is_lost_and_what_it_wrote_until_then_is_counted(
+    tmp_path, node, writes, said
+):
+    log, pid = tmp_path / "log", tmp_path / "pid"
+    log.write_text(written(5000, 90))
     watch = Watch("r", [cluster(node)], {}, log)
-    with open(log, "a") as out:
-        out.write(line(1200, 40) + "another line\n" + line(34, 10))
-    node.kill()
-    assert "; 1,234 documents of samples were written, what came in the last 10 s was not; " in refused(watch, rally)[0]
+    code = LOSES_ITS_NODE.format(
+        log=str(log), lines="another line\n".join(written(*w) for w in writes), pid=str(pid), node=node.pid
+    )
+    line = (
+        f"race r is INCOMPLETE: the metrics-store is lost, its process {node.pid} has ended; {said}; "
+        "'make report RACE=r' shows what there is of it"
+    )
+    with pytest.raises(RaceError, match=f"^{line}$"):
+        watch.run([sys.executable, "-c", code])
+    assert processes.started(int(pid.read_text())) is None
 
 
 @pytest.fixture
@@ -248,11 +278,3 @@ def test_what_a_race_needs_is_watched_and_nothing_else(launcher, store, monkeypa
     store.server.server_close()
     with pytest.raises((OSError, elasticsearch.TransportError)):
         list(found.asked.values())[-1]()
-
-
-def test_rally_is_ended_when_what_it_needs_is_lost(tmp_path, node):
-    code = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)"
-    later(2, node.kill)
-    with pytest.raises(RaceError, match="the metrics-store is lost"):
-        rally_module.run([sys.executable, "-c", code], Watch("r", [cluster(node)], {}, tmp_path / "log").wait)
-    assert processes.started(int((tmp_path / "pid").read_text())) is None
