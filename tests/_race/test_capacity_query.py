@@ -29,7 +29,7 @@ def three_nodes():
     work = ROOT / "_work" / "test-capacity"
     shutil.rmtree(work, ignore_errors=True)
     try:
-        up = make("up", WORK=work, NODES=3, NODE_CORES=0.4, COORDINATOR=1, HEAP="512m")
+        up = make("up", WORK=work, NODES=3, COORDINATOR=1, HEAP="512m")
         assert up.returncode == 0, up.stdout
         yield work
     finally:
