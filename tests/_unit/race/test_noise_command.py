@@ -15,7 +15,7 @@ def raced(monkeypatch):
     """Replaces nodes and Rally; returns what was done. A race fails when its id is in ``fail``."""
     done = types.SimpleNamespace(ids=[], noise=[], waits=0, fail=())
 
-    def run(line, wait=None):
+    def run(line):
         done.ids.append(next(a for a in line if a.startswith("--race-id=")).removeprefix("--race-id="))
         return 64 if done.ids[-1] in done.fail else 0
 
@@ -28,11 +28,10 @@ def raced(monkeypatch):
     monkeypatch.setattr(clusters, "target_hosts", lambda launcher: contextlib.nullcontext(("localhost:1", "")))
     monkeypatch.setattr(clusters, "metrics_store", lambda launcher: contextlib.nullcontext("store"))
     monkeypatch.setattr(command, "Launcher", lambda *args: None)
-    monkeypatch.setattr(command, "watch", lambda *args: types.SimpleNamespace(wait=None))
+    monkeypatch.setattr(command, "watch", lambda *args: types.SimpleNamespace(run=run))
     monkeypatch.setattr(command, "write_noise", lambda ini, ids, file, challenge="": done.noise.append(ids))
     monkeypatch.setattr(rally, "write_configuration", lambda store: None)
     monkeypatch.setattr(rally, "check_no_other_rally", wait)
-    monkeypatch.setattr(rally, "run", run)
     return done
 
 
