@@ -30,7 +30,7 @@ BUILD = Operation(
             (
                 Key("documents", "documents", "documents of the corpus"),
                 Key("store_bytes", "bytes", "size of one copy of the index of most shards"),
-                Key("load_s", "s", "time to load it, without what comes after"),
+                Key("load_s", "s", "time to load it, without what comes after; 0 where it was found as it should be"),
             ),
         ),
     ),
@@ -112,6 +112,10 @@ BULK = Integer(
     low=1,
     high=10_000,
 )
+KEEP = Flag(
+    "keep_words",
+    "Leave the indices that are searched on the target, and search those that are found as these parameters make them.",
+)
 ALL_HITS = Flag("count_all_hits", "Count all hits of a search, not 10,000 at most.")
 
 
@@ -151,7 +155,7 @@ CHALLENGES = (
         name="capacity-query",
         question="What do shards and replicas do to the throughput of searches?",
         operations=(CHECK_TARGET, CHECK, BUILD, PREPARED, SEARCH, LOOK, DROP),
-        parameters=(*COMMON, ALL_HITS),
+        parameters=(*COMMON, KEEP, ALL_HITS),
         minutes=27,
         disk_factor=35,
         role="cluster-metrics-race-settings",
@@ -192,6 +196,7 @@ CHALLENGES = (
         operations=(CHECK_TARGET, CHECK, BUILD, PREPARED, SEARCH, INDEXING, LOOK, DROP),
         parameters=(
             *COMMON,
+            KEEP,
             ALL_HITS,
             BULK,
             Choice("curve_of", "What capacity-curve sends: searches, or documents.", choices=("searches", "documents")),

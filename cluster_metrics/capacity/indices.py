@@ -12,7 +12,7 @@ from typing import Any
 from esrally import exceptions
 
 from ..core.challenge import Values
-from ..core.index import create_own_index, delete_own_index
+from ..core.index import create_own_index, delete_own_index, unlike
 from ..core.index import index_body as body_of
 from ..core.rounds import Guard, Params
 from ..corpus.prepared import Prepared
@@ -154,6 +154,8 @@ class BuildWords(Guard):
     """Loads the corpus into the index of most shards, so that all nodes take part, and makes the others of the grid
     from that: it is shrunk to one shard, and this split into the others, which keeps documents and takes no analysis.
 
+    With ``keep_words`` nothing is loaded where the indices stand as another race with these parameters left them.
+
     Mandatory keys: ``parameters``, ``body`` of the index of most shards, ``documents_file``, ``documents``, ``counts``
     (of :class:`..corpus.files.Count`).
 
@@ -164,26 +166,11 @@ class BuildWords(Guard):
     async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         await touch(es)
         grid = params["parameters"]["capacity_shards"]
-        first, source, nodes = index_of(1), index_of(max(grid)), await data_nodes(es)
+        source, load_s = index_of(max(grid)), 0.0
         with aside(es):
-            await _drop(es, [1, *grid], params["parameters"])
-            await create_own_index(es, source, params["body"])
-            started = time.perf_counter()
-            await load_all(es, source, self._bodies(params["documents_file"]), LOADERS)
-            load_s = time.perf_counter() - started
-            await request(es, "POST", f"/{source}/_refresh")
-            await request(es, "PUT", f"/{source}/_settings", {"index.blocks.write": True})
-            if set(grid) > {max(grid)}:
-                await self._shrink(es, source, first, max(grid), nodes)
-            for shards in grid:
-                index = index_of(shards)
-                if index not in (first, source):
-                    settings = {"index.number_of_shards": shards, "index.number_of_replicas": 0}
-                    await request(es, "POST", f"/{first}/_split/{index}", {"settings": settings})
-                await settle(es, index, shards, nodes)
-            if 1 not in grid:
-                await delete_own_index(es, first)
-            await asyncio.gather(*(self._finish(es, index_of(shards), params) for shards in grid))
+            kept = params["parameters"]["keep_words"]
+            if not (kept and all([await self._stands(es, shards, params) for shards in grid])):
+                load_s = await self._build(es, params)
         stats = await get(es, f"/{source}/_stats/store?filter_path=_all.primaries.store.size_in_bytes")
         return {
             "weight": params["documents"],
@@ -192,6 +179,50 @@ class BuildWords(Guard):
             "store_bytes": stats["_all"]["primaries"]["store"]["size_in_bytes"],
             "load_s": load_s,
         }
+
+    async def _stands(self, es: Any, shards: int, params: dict[str, Any]) -> bool:
+        """Whether the index of so many shards is there as these parameters make it, merged and with all documents."""
+        import elasticsearch
+
+        index, body = index_of(shards), params["body"]
+        try:
+            found = (await request(es, "GET", f"/{index}"))[index]
+        except elasticsearch.NotFoundError:
+            return False
+        stats = await request(es, "GET", f"/{index}/_stats/segments")
+        mapping, wanted = found["mappings"], body["mappings"]
+        fields = [of.get("properties", {}).get(field, {}) for of in (mapping, wanted) for field in FIELDS]
+        return (
+            not unlike(index, mapping.get("_meta", {}), wanted["_meta"], created=False)
+            and len({field.get("analyzer") for field in fields}) == 1
+            and found["settings"]["index"]["number_of_shards"] == str(shards)
+            and stats["_all"]["primaries"]["segments"]["count"] == shards
+            and not await self._miscount(es, index, params)
+        )
+
+    async def _build(self, es: Any, params: dict[str, Any]) -> float:
+        """Makes the indices of the grid; returns the seconds that the one of most shards took to load."""
+        grid = params["parameters"]["capacity_shards"]
+        first, source, nodes = index_of(1), index_of(max(grid)), await data_nodes(es)
+        await _drop(es, [1, *grid], params["parameters"])
+        await create_own_index(es, source, params["body"])
+        started = time.perf_counter()
+        await load_all(es, source, self._bodies(params["documents_file"]), LOADERS)
+        load_s = time.perf_counter() - started
+        await request(es, "POST", f"/{source}/_refresh")
+        await request(es, "PUT", f"/{source}/_settings", {"index.blocks.write": True})
+        if set(grid) > {max(grid)}:
+            await self._shrink(es, source, first, max(grid), nodes)
+        for shards in grid:
+            index = index_of(shards)
+            if index not in (first, source):
+                settings = {"index.number_of_shards": shards, "index.number_of_replicas": 0}
+                await request(es, "POST", f"/{first}/_split/{index}", {"settings": settings})
+            await settle(es, index, shards, nodes)
+        if 1 not in grid:
+            await delete_own_index(es, first)
+        await asyncio.gather(*(self._finish(es, index_of(shards), params) for shards in grid))
+        return load_s
 
     def _bodies(self, documents_file: str) -> Iterator[tuple[bytes, int]]:
         with open(documents_file, "rb") as f:
@@ -213,12 +244,16 @@ class BuildWords(Guard):
         """Merges an index to one segment per shard and holds its documents and hits against the corpus."""
         await request(es, "POST", f"/{index}/_forcemerge?max_num_segments=1", timeout=7200)
         await request(es, "POST", f"/{index}/_refresh")
+        if problem := await self._miscount(es, index, params):
+            raise exceptions.RallyAssertionError(problem)
+
+    async def _miscount(self, es: Any, index: str, params: dict[str, Any]) -> str:
+        """How an index differs from the corpus; empty when it does not."""
         for count in params["counts"]:
             found = (await request(es, "POST", f"/{index}/_count", {"query": count.query}))["count"]
             if found != count.documents:
-                raise exceptions.RallyAssertionError(
-                    f"index [{index}] has {found:,} documents{count.what}, the corpus {count.documents:,}"
-                )
+                return f"index [{index}] has {found:,} documents{count.what}, the corpus {count.documents:,}"
+        return ""
 
 
 class PrepareCell(Guard):
@@ -258,13 +293,17 @@ class PrepareCell(Guard):
 
 
 class DropWords(Guard):
-    """Deletes the indices of the grid. Track parameters: ``capacity_shards``, ``delete_foreign_index``."""
+    """Deletes the indices of the grid. Track parameters: ``capacity_shards``, ``delete_foreign_index``.
+
+    Mandatory key: ``keep`` (leave them).
+    """
 
     async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         await touch(es)
         values = params["parameters"]
         with aside(es):
-            await _drop(es, values["capacity_shards"], values)
+            if not params["keep"]:
+                await _drop(es, values["capacity_shards"], values)
         return {}
 
 

@@ -23,6 +23,28 @@ def test_a_grid_that_the_target_cannot_hold_ends_the_race_with_one_line(loaded, 
     assert line in race.stdout.replace("\n", " ")
 
 
+@pytest.mark.long
+def test_words_that_were_kept_are_searched_and_not_loaded_again(loaded, search, tmp_path):
+    left = ["cluster-metrics-words-1", "cluster-metrics-words-2"]
+    grid = params(tmp_path / "params.json", keep_words=True, words_mapping="light")
+    common = {"TEST_MODE": 1, "CHALLENGE": "capacity-query", "HOSTS": loaded["target"].removeprefix("http://")}
+    try:
+        for race_id in ("kept-1", "kept-2"):
+            race = make("race", PARAMS=grid, RACE_ID=race_id, leaves=left, **common)
+            assert race.returncode == 0, race.stdout[-5000:]
+        filters = [{"term": {"operation-type": "capacity-build"}}, {"terms": {"race-id": ["kept-1", "kept-2"]}}]
+        filters.append({"term": {"name": "service_time"}})
+        found = search("rally-metrics-*", {"query": {"bool": {"filter": filters}}})["hits"]["hits"]
+        seconds = {hit["_source"]["race-id"]: hit["_source"]["meta"]["load_s"] for hit in found}
+        assert seconds["kept-1"] > 0 and seconds["kept-2"] == 0
+        again = make("race", PARAMS=params(tmp_path / "params.json", words_mapping="light"), **common)
+        assert again.returncode == 0, again.stdout[-5000:]
+        for index in left:
+            assert requests.head(f"{loaded['target']}/{index}", timeout=30).status_code == 404
+    finally:
+        requests.delete(f"{loaded['target']}/{','.join(left)}?ignore_unavailable=true", timeout=30)
+
+
 @pytest.fixture
 def three_nodes():
     """The work folder of three nodes that hold data and one that takes all requests."""

@@ -20,7 +20,19 @@ from cluster_metrics.capacity.challenge import INDEX, PREPARE, QUERY
 from cluster_metrics.capacity.indices import is_even
 
 from . import model
-from .cells import Cell, Pass, bottleneck, cells_of, compared, first_of, kinds_of, main_cells, passes_of, waits_of
+from .cells import (
+    Cell,
+    Pass,
+    bottleneck,
+    cells_of,
+    compared,
+    first_of,
+    full_nodes,
+    kinds_of,
+    main_cells,
+    passes_of,
+    waits_of,
+)
 from .claims import NEAR, claims, holds, seen
 
 UNITS = {INDEX: "documents/s", QUERY: "searches/s"}
@@ -137,7 +149,7 @@ def warnings(race: Race) -> list[RaceWarning]:
             found.append(RaceWarning("node-left", seen, "look into the log of that node", value=len(left)))
     of = race.record.compared
     found += too_few(of, min((len(cell.passes) for cell in cells.values()), default=of.enough))
-    return [*found, *_drift(race, cells.values())]
+    return [*found, *_unsaturated(race, cells.values()), *_drift(race, cells.values())]
 
 
 def _sharing(race: Race) -> Iterator[RaceWarning]:
@@ -149,6 +161,21 @@ def _sharing(race: Race) -> Iterator[RaceWarning]:
         yield RaceWarning("shared-cores", seen, "race as root on a machine with cgroups", why, len(race.target))
     elif not held and race.local and len(race.target) > 1:
         yield RaceWarning("shared-cores", f"{nodes} (no NODE_CORES)", "set NODE_CORES", why, len(race.target))
+
+
+def _unsaturated(race: Race, cells: Iterable[Cell]) -> Iterator[RaceWarning]:
+    """Cells of a closed loop in which no node used up its share in most passes."""
+    if race.record.latencies or not race.shares():
+        return
+    idle = []
+    for cell in cells:
+        known = [one for one in cell.passes.values() if one.cores()]
+        if sum(not full_nodes(one, race) for one in known) > len(known) / 2:
+            idle.append(cell.name)
+    if idle:
+        seen = f"no node used {BUSY:.0%} of its CPU in most passes of {', '.join(idle)}"
+        why = "what such a cell carries is more than its throughput"
+        yield RaceWarning("not-saturated", seen, "raise capacity_clients", why, len(idle))
 
 
 def _drift(race: Race, cells: Iterable[Cell]) -> list[RaceWarning]:

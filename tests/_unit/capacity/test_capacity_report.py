@@ -137,6 +137,14 @@ def test_nodes_that_share_the_cores_freely_are_warned_of():
     assert [w.kind for w in answer_of(drifting).warnings] == ["shared-cores"]
 
 
+@pytest.mark.parametrize("busy, warned", [(1.0, []), (0.91, []), (0.89, ["not-saturated"])])
+def test_cells_that_leave_every_node_idle_are_warned_of(busy, warned):
+    found = answer_of(made("r", "capacity-query", passes=6, busy=busy)).warnings
+    assert [w.kind for w in found] == warned
+    if warned:
+        assert "1s-0r, 1s-1r" in found[0].seen and found[0].option == "raise capacity_clients" and found[0].value == 9
+
+
 @pytest.mark.parametrize("challenge, part", [("capacity-query", "query"), ("capacity-index", "ingest")])
 def test_shards_and_replicas_are_changes_held_against_one_shard(challenge, part):
     name = {"capacity-index": "capacity-indexing"}.get(challenge, challenge)
