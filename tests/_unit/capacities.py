@@ -17,9 +17,10 @@ SERVICE_PER_S = 100
 """Requests a second that the queue of a load curve answers at most."""
 
 
-def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v1", shape=None, **changes):
-    """A race of a grid of 1 to 3 shards and 0 to 2 replicas on three nodes.
+def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v1", shape=None, on=NODES, **changes):
+    """A race of a grid of 1 to 3 shards and 0 to 2 replicas, as far as the nodes hold them.
 
+    :param on: nodes.
     :param shape: factors on throughput by cell.
     :param changes: of its properties: ``parameters``, ``document``, ``failed``, or ``busy`` (the part of its share that
         each node uses).
@@ -28,25 +29,23 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
     samples, at = [], 0
     for number in range(passes + 1):
         for shards in (1, 2, 3):
-            for replicas in (0, 1, 2):
+            for replicas in range(min(3, on)):
                 for docs in (50, 150) if challenge == "capacity-mixed" else (0,):
                     at += 10_000
                     noise = np.exp(spread * rng.standard_normal()) * (shape or {}).get(f"{shards}s-{replicas}r", 1.0)
-                    samples += _cell(
-                        challenge, number, shards, replicas, docs, noise, at, changes.get("busy", 1.0) * cores
-                    )
+                    table, busy = model.spread(on, shards, replicas), changes.get("busy", 1.0)
+                    samples += _cell(challenge, number, shards, replicas, docs, noise, at, busy * cores, table)
     parameters = {"passes": passes, "words_mapping": "heavy", "capacity_clients": 8} | changes.get("parameters", {})
     nodes = [
         {"node": f"node {i + 1}", "version": "8.17.2", "jvm": "OpenJDK 21", "cores": 1, "heap_mb": 512}
         | ({"cpu_cores": str(cores), "cpu_held_by": held_by} if cores else {})
-        for i in range(NODES)
+        for i in range(on)
     ]
     document = {"race-id": race_id, "challenge": challenge, "results": {"any": 1}} | changes.get("document", {})
     return Race(document, samples, changes.get("failed", {}), parameters, nodes, {}, True)
 
 
-def _cell(challenge, number, shards, replicas, docs, noise, at, cores):
-    table = model.spread(NODES, shards, replicas)
+def _cell(challenge, number, shards, replicas, docs, noise, at, cores, table):
     meta = {"cell": f"{shards}s-{replicas}r" + (f"-{docs}" if docs else ""), "pass": number, "success": True}
     more = {"shards": shards, "replicas": replicas, "rate": docs, "documents": DOCUMENTS}
     yield Sample("capacity-prepare", at, "prepare", 1.0, meta | more | {"shard_table": json.dumps(table)})

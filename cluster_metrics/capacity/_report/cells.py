@@ -162,6 +162,13 @@ def full_nodes(one: Pass, race: Race) -> dict[str, float]:
     return {node: part for node, part in parts.items() if part >= BUSY}
 
 
+def saturated(cell: Cell, race: Race) -> Cell:
+    """A cell without the passes in which no node was at its limit; all of it where nodes are held to no share, since
+    that cannot be told there."""
+    passes = {number_of: one for number_of, one in cell.passes.items() if full_nodes(one, race)}
+    return replace(cell, passes=passes) if race.shares() else cell
+
+
 def bottleneck(one: Pass, race: Race) -> str:
     """What limits a cell, by the CPU that was used."""
     used, held = one.cores(), race.shares()

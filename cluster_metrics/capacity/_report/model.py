@@ -8,7 +8,8 @@ ours.
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from scipy import optimize
@@ -16,7 +17,7 @@ from scipy import optimize
 Table = Mapping[str, Sequence[str]]
 """Which node holds what: node to shards, a primary as ``0p``, a replica as ``0r``."""
 COSTS = 3
-"""Costs that each model has."""
+"""Costs that each model has; one more where numbers of nodes differ."""
 MOST_SUBSETS = 10
 """Up to so many shards the limit of searches is found by trying all sets of them."""
 
@@ -94,15 +95,18 @@ class QueryModel:
     :param visit_s: a shard, whatever it holds; on the node that searches it.
     :param document_s: a document of that shard.
     :param request_s: a request, spread over all nodes.
+    :param node_s: a request, on the busiest node, however many there are.
     """
 
     visit_s: float
     document_s: float
     request_s: float
+    node_s: float = 0.0
 
     def seconds(self, table: Table, shards: int, documents: float) -> float:
         """Seconds of the busiest node per request."""
-        return float(np.dot(_query_terms(table, shards, documents), [self.visit_s, self.document_s, self.request_s]))
+        costs = [self.visit_s, self.document_s, self.request_s, self.node_s]
+        return float(np.dot(_query_terms(table, shards, documents), costs))
 
 
 @dataclass(frozen=True)
@@ -112,38 +116,51 @@ class IndexModel:
     :param primary_s: the node of its primary shard.
     :param replica_s: the node of each replica.
     :param request_s: a document, spread over all nodes.
+    :param node_s: a document, on the busiest node, however many there are.
     """
 
     primary_s: float
     replica_s: float
     request_s: float
+    node_s: float = 0.0
 
     def seconds(self, table: Table, shards: int = 0, documents: float = 0) -> float:
         """Seconds of the busiest node per document."""
-        return max(p * self.primary_s + r * self.replica_s for p, r in copies(table)) + self.request_s / len(table)
+        most = max(p * self.primary_s + r * self.replica_s for p, r in copies(table))
+        return most + self.request_s / len(table) + self.node_s
 
 
-Model = QueryModel | IndexModel
+Model = TypeVar("Model", QueryModel, IndexModel)
+
+
+def unshared(model: Model, nodes: int) -> Model:
+    """A model of cells of so many nodes that expects the same of these, and has more nodes share nothing of what a
+    request costs beside its shards: cells of one number of nodes cannot tell the two apart."""
+    return replace(model, request_s=0.0, node_s=model.node_s + model.request_s / nodes)
 
 
 def _query_terms(table: Table, shards: int, documents: float) -> list[float]:
     visits = visits_balanced(table)
-    return [visits, visits * documents / shards, 1 / len(table)]
+    return [visits, visits * documents / shards, 1 / len(table), 1.0]
 
 
-def _least_squares(terms: Sequence[Sequence[float]], rates: Sequence[float]) -> np.ndarray:
-    """Costs, none below 0, that explain the rates with the least squared relative error of the seconds."""
-    matrix = np.array(terms) * np.array(rates)[:, None]
+def _least_squares(terms: Sequence[Sequence[float]], rates: Sequence[float]) -> list[float]:
+    """Costs, none below 0, that explain the rates with the least squared relative error of the seconds; the last two
+    are of a request, and without the last where all cells have as many nodes."""
+    known = np.array(terms)
+    if len(set(known[:, -2])) == 1:
+        known[:, -1] = 0
+    matrix = known * np.array(rates)[:, None]
     scale = matrix.max(axis=0)
     scale[scale == 0] = 1
-    return optimize.nnls(matrix / scale, np.ones(len(matrix)))[0] / scale
+    return [float(cost) for cost in optimize.nnls(matrix / scale, np.ones(len(matrix)))[0] / scale]
 
 
 def fit_queries(cells: Iterable[Measured]) -> QueryModel:
     """Fits the costs of searches to the median rate of each cell."""
     found = list(cells)
     terms = [_query_terms(c.table, c.shards, c.documents) for c in found]
-    return QueryModel(*map(float, _least_squares(terms, [float(np.median(c.rates)) for c in found])))
+    return QueryModel(*_least_squares(terms, [float(np.median(c.rates)) for c in found]))
 
 
 def fit_indexing(cells: Iterable[Measured]) -> IndexModel:
@@ -156,20 +173,20 @@ def fit_indexing(cells: Iterable[Measured]) -> IndexModel:
     model = IndexModel(1.0, 1.0, 0.0)
     for _ in range(20):
         limiting = [max(copies(c.table), key=lambda n: n[0] * model.primary_s + n[1] * model.replica_s) for c in found]
-        terms = [[*held, 1 / len(c.table)] for held, c in zip(limiting, found)]
-        fitted = IndexModel(*map(float, _least_squares(terms, rates)))
+        terms = [[*held, 1 / len(c.table), 1.0] for held, c in zip(limiting, found)]
+        fitted = IndexModel(*_least_squares(terms, rates))
         if fitted == model:
             break
         model = fitted
     return model
 
 
-def held_out(cells: Sequence[Measured], fit: Callable[[Iterable[Measured]], Model]) -> list[float]:
+def held_out(cells: Sequence[Measured], fit: Callable[[Iterable[Measured]], QueryModel | IndexModel]) -> list[float]:
     """What a model fitted to all other cells expects of each: requests, or documents, per second.
 
     :return: nan for all when the others are fewer than a model has costs.
     """
-    if len(cells) <= COSTS:
+    if len(cells) <= COSTS + (len({len(cell.table) for cell in cells}) > 1):
         return [float("nan")] * len(cells)
     found = []
     for i, cell in enumerate(cells):

@@ -1,6 +1,6 @@
 """Says how many nodes, shards and replicas a load takes, by models fitted to races of the capacity challenges."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -17,7 +17,7 @@ from .model import IndexModel, Measured, QueryModel
 
 MOST_NODES = 50
 MOST_SHARDS_PER_NODE = 2
-RESAMPLES = 200
+PREDICTIONS = 200
 SEED = 42
 AS_GOOD = 1.02
 """Up to so many times as much work the layout with fewer shards is taken."""
@@ -59,21 +59,42 @@ class Layout:
 
 @dataclass(frozen=True)
 class Models:
-    """What requests cost; None where no race measured it."""
+    """What requests cost; None where no race measured it.
+
+    :param search_miss: time that searches take over that which their model expects.
+    :param document_miss: the same of documents.
+    """
 
     queries: QueryModel | None
     indexing: IndexModel | None
+    search_miss: float = 1.0
+    document_miss: float = 1.0
 
-    def busy(self, nodes: int, shards: int, goal: Goal) -> float:
-        """Part of the busiest node's time; as if one node were the busiest with both kinds of requests."""
-        busy = 0.0
+    def work(self, nodes: int, shards: int, goal: Goal) -> tuple[float, float]:
+        """Parts of the busiest node's time that searches and documents take."""
+        searches = documents = 0.0
         if costs := self.queries:
             visits = _visits(nodes, shards, goal.replicas)
             each = visits * (costs.visit_s + costs.document_s * goal.documents / shards) + costs.request_s / nodes
-            busy += goal.searches * each
+            searches = goal.searches * (each + costs.node_s) * self.search_miss
         if self.indexing:
-            busy += goal.docs * self.indexing.seconds(_spread(nodes, shards, goal.replicas))
-        return busy
+            each = self.indexing.seconds(_spread(nodes, shards, goal.replicas))
+            documents = goal.docs * each * self.document_miss
+        return searches, documents
+
+    def busy(self, nodes: int, shards: int, goal: Goal) -> float:
+        """Part of the busiest node's time; as if one node were the busiest with both kinds of requests."""
+        return sum(self.work(nodes, shards, goal))
+
+    def unshared(self, nodes: int) -> "Models":
+        """Of these, fitted to cells of so many nodes, the reading in which more nodes share less, see
+        :func:`.model.unshared`."""
+        queries, indexing = self.queries, self.indexing
+        return replace(
+            self,
+            queries=queries and model.unshared(queries, nodes),
+            indexing=indexing and model.unshared(indexing, nodes),
+        )
 
 
 _spread = cache(model.spread)
@@ -97,13 +118,58 @@ def cheapest(models: Models, goal: Goal) -> Layout | None:
     return next((layout for layout in layouts(models, goal) if layout.busy <= 1 - goal.headroom), None)
 
 
-def fitted(queries: Sequence[Measured], indexing: Sequence[Measured]) -> Models:
-    return Models(model.fit_queries(queries) if queries else None, model.fit_indexing(indexing) if indexing else None)
+@dataclass(frozen=True)
+class Cells:
+    """The cells that costs are fitted to.
+
+    :param queries: of capacity-query.
+    :param indexing: of capacity-indexing.
+    """
+
+    queries: Sequence[Measured]
+    indexing: Sequence[Measured]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Numbers of nodes that were raced."""
+        return sorted({len(cell.table) for cell in (*self.queries, *self.indexing)})
+
+    def readings(self) -> list[Models]:
+        """What requests cost, in one reading or, where one number of nodes leaves that open, in two: the one by which
+        more nodes carry less stands last."""
+        queries = model.fit_queries(self.queries) if self.queries else None
+        indexing = model.fit_indexing(self.indexing) if self.indexing else None
+        models = Models(queries, indexing)
+        return [models] if len(self.sizes) > 1 else [models, models.unshared(*self.sizes)]
+
+    def misses(self) -> dict[str, list[float]]:
+        """The time that each cell takes over that by a model of the others; none where they are too few."""
+        return {
+            "searches": _misses(self.queries, model.held_out(self.queries, model.fit_queries)),
+            "indexing": _misses(self.indexing, model.held_out(self.indexing, model.fit_indexing)),
+        }
+
+    def predictions(self) -> list[Models]:
+        """What requests may cost: each a fit to passes drawn anew, which misses as one missed a cell it had not
+        seen."""
+        rng, misses = np.random.default_rng(SEED), self.misses()
+        return [
+            replace(
+                Cells(_resampled(self.queries, rng), _resampled(self.indexing, rng)).readings()[-1],
+                search_miss=float(rng.choice(misses["searches"] or [1.0])),
+                document_miss=float(rng.choice(misses["indexing"] or [1.0])),
+            )
+            for _ in range(PREDICTIONS)
+        ]
 
 
-def resampled(cells: Sequence[Measured], rng: np.random.Generator) -> list[Measured]:
-    """The cells with their passes drawn anew."""
+def _resampled(cells: Sequence[Measured], rng: np.random.Generator) -> list[Measured]:
     return [replace(cell, rates=list(rng.choice(np.array(cell.rates), len(cell.rates)))) for cell in cells]
+
+
+def _misses(cells: Sequence[Measured], expected: Sequence[float]) -> list[float]:
+    misses = [e / float(np.median(cell.rates)) for cell, e in zip(cells, expected)]
+    return misses if np.isfinite(misses).all() else []
 
 
 def check_alike(races: Sequence[Race]) -> None:
@@ -132,42 +198,35 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
     :raises ReportError: when a target has no race that measured it, or no cluster of up to 50 nodes carries the load.
     """
     check_alike(races)
-    queries, indexing = (
-        [cell.measured() for race in races if race.challenge == name for cell in capacity.cells_of(race, kind).values()]
-        for kind, name in ((QUERY, "capacity-query"), (INDEX, "capacity-indexing"))
-    )
-    for wanted, cells, name, challenge in (
-        (goal.docs, indexing, "TARGET_DOCS", "capacity-indexing"),
-        (goal.searches, queries, "TARGET_QPS", "capacity-query"),
+    cells = Cells(_saturated(races, QUERY, "capacity-query"), _saturated(races, INDEX, "capacity-indexing"))
+    for wanted, of, name, challenge in (
+        (goal.docs, cells.indexing, "TARGET_DOCS", "capacity-indexing"),
+        (goal.searches, cells.queries, "TARGET_QPS", "capacity-query"),
     ):
-        if wanted and len(cells) <= model.COSTS:
-            raise ReportError(f"{name} takes a race of {challenge} with more than {model.COSTS} cells among RACES")
-    errors = {"searches": _errors(queries, model.fit_queries), "indexing": _errors(indexing, model.fit_indexing)}
-    models = fitted(queries, indexing)
-    today = goal.documents or max((cell.documents for cell in queries), default=0)
+        if wanted and len(of) <= model.COSTS:
+            raise ReportError(
+                f"{name} takes a race of {challenge} among RACES with a node at its limit in more than {model.COSTS} "
+                "cells"
+            )
+    today = goal.documents or max((cell.documents for cell in cells.queries), default=0)
     grown = replace(goal, docs=goal.docs * goal.growth, searches=goal.searches * goal.growth,
                     documents=today * goal.growth)  # fmt: skip
-    best = cheapest(models, grown)
-    if not best:
+    readings = cells.readings()
+    found, best = cheapest(readings[0], grown), cheapest(readings[-1], grown)
+    if not found:
         raise ReportError(
             f"no cluster of up to {MOST_NODES} nodes like these carries the load with {goal.replicas} replicas: "
             "searches take more of them, documents fewer"
         )
-    rng = np.random.default_rng(SEED)
-    drawn = [fitted(resampled(queries, rng), resampled(indexing, rng)) for _ in range(RESAMPLES)]
-    busy = np.array([one.busy(best.nodes, best.shards, grown) for one in drawn])
-    needed = [layout.nodes if (layout := cheapest(one, grown)) else MOST_NODES for one in drawn]
-    low, high = np.percentile(busy, (2.5, 97.5))
-    of = f"{number(grown.docs)} documents/s and {number(grown.searches)} searches/s on {grown.documents:,.0f} documents"
-    content = percent(float(np.mean(np.array(needed) <= best.nodes)))
+    if not best:
+        raise ReportError(
+            f"{count(found.nodes, 'node')} may carry the load, or none of up to {MOST_NODES}: {_open(cells.sizes)}"
+        )
+    models, errors = readings[-1], {what: [abs(m - 1) for m in of] for what, of in cells.misses().items()}
     lines = [
-        f"**Nodes: {best.nodes}, shards: {best.shards}, replicas: {goal.replicas}**, for {of} (growth "
-        f"{goal.growth:g} ×), on nodes of {_nodes_of(races[0])} like the raced ones.",
-        f"Headroom: {percent(1 - best.busy)} of the busiest node's time stays free [{percent(1 - high)}, "
-        f"{percent(1 - low)}]; wanted are {percent(goal.headroom)}.",
-        f"Confidence: of {RESAMPLES} fits to passes drawn anew, {content} are content with so many nodes; 95 % need "
-        f"{min(needed)} to {int(np.percentile(needed, 97.5))}.",
-        *_extrapolations(best, grown, queries, indexing),
+        *_said(cells, models, grown, best, f"{goal.growth:g} ×), on nodes of {_nodes_of(races[0])}"),
+        *([f"**Not settled:** {found.nodes} may do: {_open(cells.sizes)}."] if found.nodes < best.nodes else []),
+        *_extrapolations(best, grown, cells.queries, cells.indexing),
         *_doubts(races),
     ]
     if models.queries and goal.searches and not models.queries.document_s:
@@ -187,6 +246,54 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
         + "\n## Model\n\n" + _model(models, errors)
         + _mixed(races, models)
     )  # fmt: skip
+
+
+def _said(cells: Cells, models: Models, goal: Goal, best: Layout, on: str) -> Iterable[str]:
+    """The plan, what limits it and how sure it is.
+
+    :param on: growth and nodes, in words.
+    """
+    predictions = cells.predictions()
+    needed = [layout.nodes if (layout := cheapest(one, goal)) else MOST_NODES for one in predictions]
+    content = percent(float(np.mean(np.array(needed) <= best.nodes)))
+    low, high = np.percentile([one.busy(best.nodes, best.shards, goal) for one in predictions], (2.5, 97.5))
+    parts = dict(zip(("searches", "documents"), models.work(best.nodes, best.shards, goal)))
+    most = max(parts, key=lambda what: parts[what])
+    of = f"{number(goal.docs)} documents/s and {number(goal.searches)} searches/s on {goal.documents:,.0f} documents"
+    yield (
+        f"**Nodes: {best.nodes}, shards: {best.shards}, replicas: {goal.replicas}**, enough in {content} of "
+        f"predictions, limited by {most} ({percent(parts[most] / best.busy)} of the busiest node's work); for {of} "
+        f"(growth {on} like the raced ones."
+    )
+    yield (
+        f"Headroom: {percent(1 - best.busy)} of the busiest node's time stays free [{percent(1 - high)}, "
+        f"{percent(1 - low)}]; wanted are {percent(goal.headroom)}."
+    )
+    yield (
+        f"Confidence: of {PREDICTIONS} predictions, each by a fit to passes drawn anew that misses as one missed a "
+        f"cell that it had not seen, {content} are content with so many nodes; 95 % need {min(needed)} to "
+        f"{int(np.percentile(needed, 97.5))}."
+    )
+
+
+def _saturated(races: Sequence[Race], kind: str, challenge: str) -> list[Measured]:
+    """The cells of a kind in the races of a challenge, by the passes in which a node was at its limit."""
+    cells = [
+        capacity.saturated(cell, race)
+        for race in races
+        if race.challenge == challenge
+        for cell in capacity.cells_of(race, kind).values()
+    ]
+    return [cell.measured() for cell in cells if cell.passes]
+
+
+def _open(sizes: Sequence[int]) -> str:
+    """What races of one number of nodes leave open, and which race would settle it."""
+    other = sizes[0] - 1 or 2
+    return (
+        f"races of {count(sizes[0], 'node')} alone cannot tell whether more of them share what a request costs beside "
+        f"its shards; race the same with NODES={other}, too, and capacity_replicas of {other - 1} at most"
+    )
 
 
 def _extrapolations(best: Layout, goal: Goal, *groups: Sequence[Measured]) -> Iterable[str]:
@@ -215,8 +322,8 @@ def _doubts(races: Sequence[Race]) -> Iterable[str]:
         free = sum(not capacity.full_nodes(one, race) for one in passes)
         if free:
             yield (
-                f"Race [{race.id}]: in {free} of {len(passes)} cells and passes no node was at its limit, so costs are "
-                "too high, and the plan is on the safe side."
+                f"Race [{race.id}]: in {free} of {len(passes)} cells and passes no node was at its limit"
+                f"{', and they are left out' if race.shares() else ', as far as can be told of nodes without a share'}."
             )
 
 
@@ -241,10 +348,12 @@ def _model(models: Models, errors: Mapping[str, Sequence[float]]) -> str:
         costs["search: a shard, whatever it holds"] = 1e3 * models.queries.visit_s
         costs["search: a million documents of that shard"] = 1e9 * models.queries.document_s
         costs["search: a request, spread over all nodes"] = 1e3 * models.queries.request_s
+        costs["search: a request, however many nodes"] = 1e3 * models.queries.node_s
     if models.indexing:
         costs["document: its primary shard"] = 1e3 * models.indexing.primary_s
         costs["document: each replica"] = 1e3 * models.indexing.replica_s
         costs["document: a request, spread over all nodes"] = 1e3 * models.indexing.request_s
+        costs["document: a request, however many nodes"] = 1e3 * models.indexing.node_s
     rows = [{"cost": cost, "ms": ms} for cost, ms in costs.items()]
     text = (
         "A cluster is as fast as the node with most to do. What it has to do is counted from the shards that it holds; "
@@ -262,21 +371,14 @@ def _model(models: Models, errors: Mapping[str, Sequence[float]]) -> str:
     return text
 
 
-def _errors(cells: Sequence[Measured], fit: Callable[[Iterable[Measured]], model.Model]) -> list[float]:
-    """Relative error of each cell by the model of the others; none when they are too few."""
-    expected = model.held_out(cells, fit)
-    errors = [abs(e / float(np.median(c.rates)) - 1) for e, c in zip(expected, cells)]
-    return errors if np.isfinite(errors).all() else []
-
-
 def _mixed(races: Sequence[Race], models: Models) -> str:
     rows, errors = [], []
     for race in races:
         if race.challenge != "capacity-mixed" or not models.queries or not models.indexing:
             continue
         indexed = capacity.cells_of(race, INDEX)
-        for name, cell in capacity.cells_of(race, QUERY).items():
-            if name in indexed:
+        for name, of in capacity.cells_of(race, QUERY).items():
+            if name in indexed and (cell := capacity.saturated(of, race)).passes:
                 seen, docs = cell.measured(), float(np.median(indexed[name].rates()))
                 left = 1 - docs * models.indexing.seconds(seen.table)
                 expected = max(0.0, left / models.queries.seconds(seen.table, seen.shards, seen.documents))

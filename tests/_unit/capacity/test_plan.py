@@ -1,5 +1,7 @@
 """The capacity model on layouts whose answer is known by hand, and on rates made from known costs."""
 
+import re
+
 import numpy as np
 import pytest
 from capacities import COSTS, INDEX_COSTS, made
@@ -52,12 +54,12 @@ def test_shards_are_spread_evenly_with_copies_apart(nodes, shards, replicas):
     assert shards / nodes - 1e-9 <= model.visits_balanced(table) <= model.visits_in_turn(table) + 1e-9
 
 
-def cells(costs, rate_of, documents=10**6, spread=0.0):
+def cells(costs, rate_of, documents=10**6, spread=0.0, nodes=3):
     rng = np.random.default_rng(1)
     found = []
     for shards in (1, 2, 3):
-        for replicas in (0, 1, 2):
-            table = model.spread(3, shards, replicas)
+        for replicas in range(min(nodes, 3)):
+            table = model.spread(nodes, shards, replicas)
             rates = [
                 rate_of(costs, table, shards, documents) * np.exp(spread * rng.standard_normal()) for _ in range(5)
             ]
@@ -87,6 +89,28 @@ def test_known_costs_of_indexing_are_found_again():
     assert fitted.request_s == pytest.approx(INDEX_COSTS.request_s)
 
 
+def test_two_numbers_of_nodes_tell_what_of_a_request_more_nodes_share():
+    costs = model.QueryModel(2e-3, 1e-8, 1e-3, 5e-4)
+    both = [*cells(costs, rate, nodes=1), *cells(costs, rate, nodes=2)]
+    fitted = model.fit_queries(both)
+    assert [fitted.request_s, fitted.node_s] == pytest.approx([1e-3, 5e-4])
+    unseen = cells(costs, rate)
+    expected = [1 / fitted.seconds(c.table, c.shards, c.documents) for c in unseen]
+    assert expected == pytest.approx([c.rates[0] for c in unseen])
+    of = model.IndexModel(1e-3, 8e-4, 5e-4, 2e-4)
+    fitted = model.fit_indexing([*cells(of, rate, nodes=2), *cells(of, rate, nodes=3)])
+    assert [fitted.replica_s, fitted.request_s, fitted.node_s] == pytest.approx([8e-4, 5e-4, 2e-4])
+
+
+@pytest.mark.parametrize("costs", [COSTS, INDEX_COSTS])
+def test_both_readings_of_one_number_of_nodes_expect_the_same_there_and_less_of_more(costs):
+    other = model.unshared(costs, 3)
+    for measured in cells(costs, rate):
+        assert rate(other, measured.table, measured.shards, measured.documents) == pytest.approx(measured.rates[0])
+    four = model.spread(4, 2, 1)
+    assert rate(other, four, 2, 10**6) < rate(costs, four, 2, 10**6)
+
+
 def test_too_few_cells_are_held_out_of_nothing():
     assert np.isnan(model.held_out(cells(COSTS, rate)[:3], model.fit_queries)).all()
 
@@ -105,10 +129,48 @@ def test_a_plan_states_headroom_confidence_extrapolation_and_error():
     races = [made("q", "capacity-query"), made("i", "capacity-indexing"), made("m", "capacity-mixed")]
     text = plan(races, Goal(docs=300, searches=100, replicas=1, growth=2))
     assert "**Nodes: " in text and "600 documents/s and 200 searches/s on 2,000,000 documents" in text
-    for line in ("Headroom: ", "Confidence: of 200 fits", "**Extrapolation:** 2,000,000 documents", "Hold-out error"):
+    for line in (
+        "Headroom: ",
+        "Confidence: of 200 predictions",
+        "**Extrapolation:** 2,000,000 documents",
+        "Hold-out error",
+    ):
         assert line in text
     error = text.split("Error: ")[1]
     assert float(error.split(" %")[0]) < 5  # made by the very model
+
+
+def test_a_plan_by_one_number_of_nodes_names_the_race_that_would_settle_it():
+    three = [made("q", "capacity-query"), made("i", "capacity-indexing")]
+    goal = Goal(docs=600, searches=200, replicas=1)
+    text = plan(three, goal)
+    assert "limited by searches (" in text
+    assert "**Not settled:** " in text and "race the same with NODES=2, too, and capacity_replicas of 1 at most" in text
+    settled = plan([*three, made("q2", "capacity-query", on=2), made("i2", "capacity-indexing", on=2)], goal)
+    assert "Not settled" not in settled
+    most, least = (int(found.split("**Nodes: ")[1].split(",")[0]) for found in (text, settled))
+    assert least < most and f"**Not settled:** {least} may do" in text
+
+
+def test_cells_in_which_no_node_was_at_its_limit_are_left_out():
+    race, goal = made("q", "capacity-query"), Goal(docs=0, searches=100, replicas=1)
+    idle = made("idle", "capacity-query", busy=0.5, shape={f"{s}s-{r}r": 0.1 for s in (1, 2, 3) for r in (0, 1, 2)})
+    (nodes,) = {plan(races, goal).split(",")[0] for races in ([race], [race, idle])}
+    assert nodes.startswith("# Plan\n\n- **Nodes: ")
+    assert "Race [idle]: in 27 of 27 cells and passes no node was at its limit, and they are left out" in plan(
+        [race, idle], goal
+    )
+    with pytest.raises(ReportError, match="a node at its limit in more than 3 cells"):
+        plan([idle], goal)
+
+
+def test_a_prediction_misses_as_cells_were_missed():
+    def headroom(shape):
+        text = plan([made("q", "capacity-query", spread=0.0, shape=shape)], Goal(docs=0, searches=100, replicas=1))
+        low, high = re.search(r"Headroom: .*? \[([\d.−]+) %, ([\d.−]+) %\]", text).groups()
+        return float(high) - float(low)
+
+    assert headroom({}) < 0.1 and headroom({"1s-1r": 0.8, "3s-0r": 1.25}) > 5
 
 
 def test_a_plan_for_what_was_raced_is_no_extrapolation():
@@ -129,6 +191,11 @@ def test_a_plan_warns_where_the_cost_of_documents_was_not_seen(monkeypatch):
         ([made("q", "capacity-query")], Goal(10, 0, 1), "TARGET_DOCS takes a race of capacity-indexing"),
         ([made("i", "capacity-indexing")], Goal(0, 10, 1), "TARGET_QPS takes a race of capacity-query"),
         ([made("q", "capacity-query")], Goal(0, 10**6, 1), "no cluster of up to 50 nodes like these carries the load"),
+        (
+            [made("q", "capacity-query")],
+            Goal(0, 2200, 49),
+            "50 nodes may carry the load, or none of up to 50: ",
+        ),
         (
             [made("q", "capacity-query"), made("i", "capacity-indexing", parameters={"words_mapping": "light"})],
             Goal(1, 1, 1),
