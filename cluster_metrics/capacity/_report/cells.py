@@ -40,6 +40,16 @@ class Pass(Looks):
         done = sum(s.meta.get("success-count", 1) for s in self.requests[1:])
         return 1000 * done / max(1, self.requests[-1].at - self.requests[0].at)
 
+    @cached_property
+    def halves(self) -> tuple[float, float]:
+        """The same of the first and of the second half of its time."""
+        start, end = self.requests[0].at, self.requests[-1].at
+        done = [0, 0]
+        for sample in self.requests[1:]:
+            done[2 * sample.at > start + end] += sample.meta.get("success-count", 1)
+        early, late = (2000 * number / max(1, end - start) for number in done)
+        return early, late
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -65,6 +75,11 @@ class Cell:
 
     def rates(self) -> Samples:
         return np.array([p.rate for p in self.passes.values()])
+
+    def trend(self) -> Estimate | None:
+        """The rate of the second half of a pass over that of the first; None where one has too few requests."""
+        halves = [one.halves for one in self.passes.values()]
+        return paired_ratio(*np.array(halves).T) if all(map(all, halves)) else None
 
     def measured(self) -> Measured:
         documents = int(np.median([p.prepared.meta["documents"] for p in self.passes.values()]))

@@ -238,11 +238,13 @@ def _throughput(race: Race, cells: Mapping[str, Cell], kind: str) -> list[str | 
                 "rate": median(cell.rates()),
                 "over_no_replicas": over(cell, next(same, None)),
                 "over_first": over(cell, first_of(cells, cell)),
+                "trend": cell.trend(),
             }
             | _times(cell.passes.values())
         )
     columns = [Words("cell", "configuration"), Column("n", "passes"), Column("rate", UNITS[kind])]
     columns += [Column("over_no_replicas", "over no replicas"), Column("over_first", "over 1s-0r")]
+    columns += [Column("trend", "second half over first")] if kind == INDEX else []
     columns += [Column("p50_ms", "p50", "ms"), Column("p99_ms", "p99", "ms"), Column("requests", "requests")]
     clients = race.parameters.get("capacity_clients")
     text = (
@@ -250,6 +252,11 @@ def _throughput(race: Race, cells: Mapping[str, Cell], kind: str) -> list[str | 
         "target. A cell is named by its primary shards and replicas; the pass is the unit of replication, ratios are "
         "formed within passes."
     )
+    if kind == INDEX:
+        text += (
+            " Whether the rate falls as the index grows shows between the halves of a cell's time, of a longer one "
+            "(`cell_seconds`) more of it."
+        )
     return [text, Sheet(f"throughput {kind}", columns, rows)]
 
 

@@ -9,6 +9,7 @@ from _tools.report import limits
 from _tools.report.answer import answer_of
 from _tools.report.cells import compared_in
 from _tools.report.explained import report_of
+from _tools.report.race import Sample
 from _tools.report.write import sheets
 from cluster_metrics.capacity._report import cells as capacity_cells
 from cluster_metrics.capacity._report import model
@@ -70,6 +71,22 @@ def test_the_fixed_cost_of_a_shard_is_set_against_its_documents():
     text = text_of(made("r", "capacity-query", spread=0.0), "document scanned")
     documents = float(re.search(r"from ([\d,]+) documents in a shard on", text)[1].replace(",", ""))
     assert documents == pytest.approx(COSTS.visit_s / COSTS.document_s, rel=0.05)
+
+
+@pytest.mark.parametrize("fall", [1.0, 0.8])
+def test_a_rate_that_falls_as_the_index_grows_is_seen(fall):
+    def at(i):  # the first half of the documents in one second, the second in 1 / fall
+        return round(1000 * (i / 500 if i < 500 else 1 + (i - 500) / 500 / fall))
+
+    def cell(number):
+        requests = [Sample("capacity-index", at(i), "index", 5.0, {"success-count": 1}) for i in range(1001)]
+        return capacity_cells.Pass([], requests[0], requests)
+
+    early, late = cell(1).halves
+    found = capacity_cells.Cell("1s-0r", 1, 0, 0, {number: cell(number) for number in range(1, 7)}).trend()
+    assert found.value == pytest.approx(late / early) and (found.value < 0.95) is (fall < 1)
+    table = row(made("r", "capacity-indexing", 6, spread=0.0), "Indexing", "3s-0r")
+    assert table["trend"].value == pytest.approx(1, abs=0.01)
 
 
 def test_the_bottleneck_is_named():
