@@ -11,7 +11,7 @@ from _tools.report.race import Sample
 from _tools.report.text import percent
 from cluster_metrics.ingest._report import bottleneck as b
 from cluster_metrics.ingest._report import ingest
-from cluster_metrics.ingest.challenge import CELL
+from cluster_metrics.ingest.samples import CELL
 
 SECONDS = 20
 IDLE_NODE = {"cores": 0.2, "client": 0.1, "process": 0.1, "busy": 0.3}

@@ -7,7 +7,7 @@ from _tools.report.answer import answer_of
 from _tools.report.race import Race, Sample
 from _tools.report.write import sheets
 from cluster_metrics.ingest._report import ingest_decomp as explained
-from cluster_metrics.ingest.challenge import CELL
+from cluster_metrics.ingest.samples import CELL
 from cluster_metrics.ingest.steps import NAIVE, NATIVE, REQUESTS, SLICES, STEPS
 
 WALL_S = {NAIVE: 20.0, "keep-alive": 19.0, "orjson": 13.0, "constant-action": 13.0, "filter-path": 11.0}

@@ -7,7 +7,7 @@ from _tools.report.race import Race, Sample
 from _tools.report.stats import Estimate
 from _tools.report.write import sheets
 from cluster_metrics.ingest._report import ingest_formats as explained
-from cluster_metrics.ingest.challenge import CELL
+from cluster_metrics.ingest.samples import CELL
 
 SIZES = (100, 1000, 10000, 50000)
 WALL_S = dict(zip(SIZES, (20.0, 10.0, 8.0, 9.0)))

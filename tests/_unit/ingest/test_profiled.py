@@ -12,8 +12,8 @@ from _tools.report.write import files
 from cluster_metrics.ingest._report import ingest_decomp as explained
 from cluster_metrics.ingest._report.profiled import INGEST
 from cluster_metrics.ingest.cell import SAMPLE
-from cluster_metrics.ingest.challenge import CELL
 from cluster_metrics.ingest.ingest_decomp import SAMPLED
+from cluster_metrics.ingest.samples import CELL
 from cluster_metrics.ingest.steps import NAIVE
 
 WRITER = "elasticsearch[target-1][write][T#1]"
