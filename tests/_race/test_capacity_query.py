@@ -25,8 +25,8 @@ def test_a_grid_that_the_target_cannot_hold_ends_the_race_with_one_line(loaded, 
 
 @pytest.mark.long
 def test_words_that_were_kept_are_searched_and_not_loaded_again(loaded, search, tmp_path):
-    left = ["cluster-metrics-words-1", "cluster-metrics-words-2"]
-    grid = params(tmp_path / "params.json", keep_words=True, words_mapping="light")
+    left = [f"cluster-metrics-words-{shards}" for shards in (1, 2, 3)]
+    grid = params(tmp_path / "params.json", capacity_shards=[1, 2, 3], keep_words=True, words_mapping="light")
     common = {"TEST_MODE": 1, "CHALLENGE": "capacity-query", "HOSTS": loaded["target"].removeprefix("http://")}
     try:
         for race_id in ("kept-1", "kept-2"):
@@ -37,7 +37,12 @@ def test_words_that_were_kept_are_searched_and_not_loaded_again(loaded, search, 
         found = search("rally-metrics-*", {"query": {"bool": {"filter": filters}}})["hits"]["hits"]
         seconds = {hit["_source"]["race-id"]: hit["_source"]["meta"]["load_s"] for hit in found}
         assert seconds["kept-1"] > 0 and seconds["kept-2"] == 0
-        again = make("race", PARAMS=params(tmp_path / "params.json", words_mapping="light"), **common)
+        made_of = requests.get(f"{loaded['target']}/{left[1]}/_settings", timeout=30).json()[left[1]]["settings"][
+            "index"
+        ]
+        assert made_of["resize"]["source"]["name"] == left[0] and made_of["number_of_shards"] == "2"
+        grid = params(tmp_path / "params.json", capacity_shards=[1, 2, 3], words_mapping="light")
+        again = make("race", PARAMS=grid, **common)
         assert again.returncode == 0, again.stdout[-5000:]
         for index in left:
             assert requests.head(f"{loaded['target']}/{index}", timeout=30).status_code == 404
