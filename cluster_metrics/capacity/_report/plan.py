@@ -223,8 +223,12 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
             f"{count(found.nodes, 'node')} may carry the load, or none of up to {MOST_NODES}: {_open(cells.sizes)}"
         )
     models, errors = readings[-1], {what: [abs(m - 1) for m in of] for what, of in cells.misses().items()}
+    load = (
+        f"{number(grown.docs)} documents/s and {number(grown.searches)} searches/s on {grown.documents:,.0f} documents "
+        f"(growth {goal.growth:g} ×), on nodes of {_nodes_of(races[0])} like the raced ones"
+    )
     lines = [
-        *_said(cells, models, grown, best, f"{goal.growth:g} ×), on nodes of {_nodes_of(races[0])}"),
+        *_said(cells, models, grown, best, load),
         *([f"**Not settled:** {found.nodes} may do: {_open(cells.sizes)}."] if found.nodes < best.nodes else []),
         *_extrapolations(best, grown, cells.queries, cells.indexing),
         *_doubts(races),
@@ -248,10 +252,10 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
     )  # fmt: skip
 
 
-def _said(cells: Cells, models: Models, goal: Goal, best: Layout, on: str) -> Iterable[str]:
+def _said(cells: Cells, models: Models, goal: Goal, best: Layout, load: str) -> Iterable[str]:
     """The plan, what limits it and how sure it is.
 
-    :param on: growth and nodes, in words.
+    :param load: the goal and the nodes that are to carry it, in words.
     """
     predictions = cells.predictions()
     needed = [layout.nodes if (layout := cheapest(one, goal)) else MOST_NODES for one in predictions]
@@ -259,11 +263,9 @@ def _said(cells: Cells, models: Models, goal: Goal, best: Layout, on: str) -> It
     low, high = np.percentile([one.busy(best.nodes, best.shards, goal) for one in predictions], (2.5, 97.5))
     parts = dict(zip(("searches", "documents"), models.work(best.nodes, best.shards, goal)))
     most = max(parts, key=lambda what: parts[what])
-    of = f"{number(goal.docs)} documents/s and {number(goal.searches)} searches/s on {goal.documents:,.0f} documents"
     yield (
         f"**Nodes: {best.nodes}, shards: {best.shards}, replicas: {goal.replicas}**, enough in {content} of "
-        f"predictions, limited by {most} ({percent(parts[most] / best.busy)} of the busiest node's work); for {of} "
-        f"(growth {on} like the raced ones."
+        f"predictions, limited by {most} ({percent(parts[most] / best.busy)} of the busiest node's work); for {load}."
     )
     yield (
         f"Headroom: {percent(1 - best.busy)} of the busiest node's time stays free [{percent(1 - high)}, "
