@@ -195,7 +195,7 @@ def _drift(race: Race, cells: Iterable[Cell]) -> list[RaceWarning]:
         return []
     seen = f"drift: from the first pass to the last {what} changed {number(change)} times"
     why = "the nodes were not warm, or the machine had other work; ratios within passes suffer less"
-    return [RaceWarning("drift", seen, "raise cell_warmup_seconds", why, change - 1)]
+    return [RaceWarning("drift", seen, "raise first_pass_seconds", why, change - 1)]
 
 
 def answer_of_grid(race: Race, kind: str) -> Iterator[Finding]:
