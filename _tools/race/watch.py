@@ -127,7 +127,8 @@ class Watch:
             return "no documents of samples were written"
         last = datetime.fromisoformat(found[-1][0]).replace(tzinfo=timezone.utc)
         written, ago = sum(int(number) for _, number in found), datetime.now(timezone.utc) - last
-        return f"at least {written:,} documents of samples were written, what came in the last {ago.seconds} s may be lost"
+        lost = f"what came in the last {ago.seconds} s may be lost"
+        return f"at least {written:,} documents of samples were written, {lost}"
 
 
 def watch(launcher: Launcher, hosts: str, race_id: str) -> Watch:
