@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import re
+import select
 import socket
 import subprocess
 import sys
@@ -342,7 +343,8 @@ def test_a_client_that_takes_no_response_is_cut_off():
             client.connect(("127.0.0.1", port))
             question = f"GET /t/answers?epoch=1&percents={','.join(map(str, range(100)))} HTTP/1.1\r\nHost: x\r\n\r\n"
             client.sendall(question.encode())
-            time.sleep(4)
+            select.select([client], [], [], 60)  # the response has begun, and waits to be taken
+            time.sleep(3)
             client.settimeout(20)
             received = 0
             with suppress(ConnectionResetError):
