@@ -1,5 +1,6 @@
 """Ingests rows in one way or another, each time into a fresh index, and says what it cost."""
 
+import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from ..core.index import create_own_index, delete_own_index
 from ..core.rounds import losing_one, outcome, timed
 from ..corpus.metrics import NAME
 from ..wire.bulk import BulkCounts
-from ..wire.requests import aside, at_once, get, request
+from ..wire.requests import Request, aside, at_once, get, request, send
 from ..wire.stats import garbage_collections, index_times, target_cpu_ms
 
 INDEX = f"{NAME}-cell"
@@ -37,6 +38,7 @@ class IngestCell:
     :param keep_alive: whether connections stay open between requests (default true).
     :param shaped: makes the body of its index of that of all cells with its settings (by default this one).
     :param asks: queries, each of whose documents are counted after the refresh; every row is found by one of them.
+    :param reads: documents whose source is read back as JSON after that, at most (default none).
     :param meta: further keys of its sample.
     :param kind: ``operation-type`` of its sample.
     """
@@ -50,6 +52,7 @@ class IngestCell:
     keep_alive: bool = True
     shaped: Callable[[dict[str, Any]], dict[str, Any]] = dict
     asks: Sequence[dict[str, Any]] = ()
+    reads: int = 0
     meta: dict[str, Any] = field(default_factory=dict)
     kind: str = SAMPLE
 
@@ -99,7 +102,8 @@ async def run_cell(
                 f"{cell.name}: of {rows:,} rows {counts.sent:,} were sent, {counts.acknowledged:,} acknowledged and "
                 f"{found:,} found; {counts.problem() or 'no document was rejected'}"
             )
-        return sample | await _asked(es, cell, rows) | await index_times(es, INDEX)
+        kept = await _asked(es, cell, rows) | await _read(es, cell, rows)
+        return sample | kept | await index_times(es, INDEX)
     finally:
         await _reconnect(es)
         with aside(es):
@@ -186,6 +190,24 @@ async def _asked(es: Any, cell: IngestCell, rows: int) -> dict[str, Any]:
     if cell.asks and found != rows:
         raise exceptions.RallyAssertionError(f"{cell.name}: of {rows:,} rows its queries find {found:,}")
     return {"store_bytes": store["size_in_bytes"]} | ({"asks_ms": elapsed_ms} if cell.asks else {})
+
+
+async def _read(es: Any, cell: IngestCell, rows: int) -> dict[str, Any]:
+    """The wall time of reading documents back: stored as they were sent, they are turned into JSON for the response.
+
+    :raises esrally.exceptions.RallyAssertionError: when not all are in it; this ends the race.
+    """
+    count = min(cell.reads, rows)
+    if not count:
+        return {}
+    body = json.dumps({"size": count, "sort": ["_doc"], "track_total_hits": False}).encode()
+    started = time.perf_counter()
+    with aside(es):
+        response = await send(es, Request(f"/{INDEX}/_search", "application/json", body))
+    elapsed_ms = 1000 * (time.perf_counter() - started)
+    if (found := response.count(b'"_source"')) != count:
+        raise exceptions.RallyAssertionError(f"{cell.name}: of {count:,} documents {found:,} were read back")
+    return {"read_ms": elapsed_ms}
 
 
 async def _reconnect(es: Any, keep_alive: bool = True) -> None:

@@ -8,7 +8,7 @@ from ..core.challenge import Challenge, Compared, Key, Operation, Sample, Values
 from ..core.index import CHECK_INDEX, CHECK_TARGET, SETUP
 from ..core.limits import corpus_in_memory, said
 from ..core.monitor import LOOK
-from ..core.parameters import FOREIGN, LOAD, RACE_MINUTES, SEED, SHARDS, WARMUP, Choice, Flag, Integer, Many, Text
+from ..core.parameters import FOREIGN, LOAD, RACE_MINUTES, SHARDS, WARMUP, Choice, Flag, Integer, Many, Text
 from ..core.sampler import OF_ROUND, SAMPLER
 from ..corpus.encoded import ENCODINGS
 from ..corpus.metrics import BYTES, NAME, Metrics
@@ -333,9 +333,11 @@ INGEST_FORMATS = Challenge(
                     cell.SAMPLE,
                     "cell and round",
                     (
-                        Key("corpus", "", "metrics or weblogs"),
+                        Key("corpus", "", "metrics, weblogs or batches"),
                         Key("encoding", "", "wire format"),
+                        Key("lines", "lines", "lines of the web log in a document; 0 for rows", optional=True),
                         *CELL,
+                        Key("read_ms", "ms", "reading the source of up to 10,000 documents as JSON", optional=True),
                     ),
                     csv="es_profile_ingest_formats.csv",
                 ),
@@ -366,8 +368,21 @@ INGEST_FORMATS = Challenge(
             low=0,
             high=256,
         ),
-        WebLogs.parameters["documents"],
-        SEED,
+        Integer(
+            "format_rows",
+            "Rows that each cell of ingest-formats ingests at least, half as many of the web log.",
+            "documents",
+            low=4,
+            high=10_000_000,
+        ),
+        Integer(
+            "cell_requests",
+            "Requests that each cell of ingest-formats sends at least, as far as there are documents.",
+            "requests",
+            low=1,
+            high=100_000,
+        ),
+        *WebLogs.parameters.values(),
         WARMUP,
         RACE_MINUTES,
         INGEST_ROUNDS,
@@ -375,7 +390,7 @@ INGEST_FORMATS = Challenge(
     compared=Compared(
         cell.SAMPLE, ("wall_ms", "target_cpu_ms", "client_cpu_ms"), f"metrics-{BASE}-1000-by-1", "ingest_rounds"
     ),
-    minutes=50,
+    minutes=55,
     disk_factor=4,
     test_mode={"ingest_rounds": 2, "warmup_iterations": 1},
     limits=(SHORT,),

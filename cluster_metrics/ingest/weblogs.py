@@ -1,6 +1,7 @@
-"""The corpus weblogs: the log of a web server as documents with a field for each part of a line.
+"""The corpus weblogs: the log of a web server, with a field for each part of a line.
 
-Documents are some four times as long as the rows of cluster-metrics, most of them text.
+A document of one line is some four times as long as a row of cluster-metrics, most of it text. The same lines also come
+in batches, documents of many lines.
 """
 
 import itertools
@@ -18,25 +19,28 @@ from ..wire import smile
 
 NAME = "weblogs"
 MOST_BYTES = 500
-"""Of a document with its action."""
-MAPPINGS = {
-    "dynamic": "strict",
-    "_meta": {"created_by": MARK},
-    "properties": {
-        "@timestamp": {"type": "date", "format": "epoch_second"},
-        "client": {"type": "ip"},
-        "request": {"type": "text", "fields": {"raw": {"type": "keyword"}}},
-        "status": {"type": "integer"},
-        "bytes": {"type": "integer"},
-        "referrer": {"type": "keyword"},
-        "agent": {"type": "text"},
-        "duration": {"type": "float"},
-        "id": {"type": "keyword"},
-    },
+"""Of a line, with an action."""
+FORMS = 2
+"""Counts how documents and bodies are written; raised when their bytes change."""
+BATCHES = (1, 4, 16, 64)
+"""Lines of a document in each file of batches; the part of that number has them, the first one of none."""
+MOST_BATCHED = 48_000
+"""Lines of a file of batches, at most."""
+FIELDS = {
+    "@timestamp": {"type": "date", "format": "epoch_second"},
+    "client": {"type": "ip"},
+    "request": {"type": "text", "fields": {"raw": {"type": "keyword"}}},
+    "status": {"type": "integer"},
+    "bytes": {"type": "integer"},
+    "referrer": {"type": "keyword"},
+    "agent": {"type": "text"},
+    "duration": {"type": "float"},
+    "id": {"type": "keyword"},
 }
-
-
-BATCH = 10_000
+MAPPINGS = {"dynamic": "strict", "_meta": {"created_by": MARK}, "properties": FIELDS}
+BATCH_MAPPINGS = MAPPINGS | {"properties": {"lines": {"properties": FIELDS}}}
+BLOCK = 10_000
+"""Documents that are written at once."""
 
 
 def _json(value: Any) -> bytes:
@@ -45,33 +49,32 @@ def _json(value: Any) -> bytes:
 
 ENCODERS: dict[str, Callable[[Any], bytes]] = {
     "json": _json,
-    "smile-32": lambda value: smile.encode(value, 32),
-    "smile-64": smile.encode,
+    "smile-32": lambda value: smile.encode(value, 32, share_names=True),
+    "smile-64": lambda value: smile.encode(value, share_names=True),
 }
-"""Ways to encode an action or a document, by wire format."""
+"""Ways to encode an action or a document, by wire format; SMILE as Jackson writes it unless told otherwise."""
 
 
 @dataclass(frozen=True)
 class WebLogs(Corpus):
     """What the corpus depends on.
 
-    :param documents: how many, as a cell of ingest-formats has rows (default 100,000).
+    :param documents: of one line, how many (default 1,000,000).
     :param seed: of all draws (default 42).
     """
 
     name: ClassVar[str] = NAME
     parameters: ClassVar[dict[str, Parameter]] = {
         "documents": Integer(
-            "format_rows",
-            "Rows that each cell of ingest-formats ingests, half as many of the web log, "
-            "and more where each client could not send a whole request else.",
+            "weblog_documents",
+            "Lines of the web log that ingest-formats ingests, about 350 bytes each; a cell has no more.",
             "documents",
-            low=4,
-            high=10_000_000,
+            low=64,
+            high=100_000_000,
         ),
         "seed": SEED,
     }
-    documents: int = 100_000
+    documents: int = 1_000_000
     seed: int = 42
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -94,27 +97,37 @@ class WebLogs(Corpus):
                 "id": key,
             }
 
+    def batches(self, lines: int) -> Iterator[dict[str, Any]]:
+        """Documents of so many lines each, whole ones only."""
+        rows = itertools.islice(self.rows(), MOST_BATCHED)
+        while len(batch := list(itertools.islice(rows, lines))) == lines:
+            yield {"lines": batch}
+
     def parts(self) -> list[Part]:
-        """One file."""
-        file = f"{self.folder(FORMAT_VERSION, self.documents, self.seed)}/documents.json"
-        return [Part(file, self.documents, self.documents * MOST_BYTES, exact=False)]
+        """One file of a line a document, and one for each size of batch."""
+        folder = self.folder(FORMAT_VERSION, FORMS, self.documents, self.seed)
+        parts = [Part(f"{folder}/documents.json", self.documents, self.documents * MOST_BYTES, exact=False)]
+        for lines in BATCHES:
+            count = min(self.documents, MOST_BATCHED) // lines
+            parts.append(Part(f"{folder}/batches-{lines}.json", count, count * lines * MOST_BYTES, exact=False))
+        return parts
 
     def made(self, number: int) -> tuple[Iterable[bytes], Callable[[], None]]:
-        """The documents; no questions are asked about them."""
-        return self._lines(lambda document: _json(document) + b"\n"), lambda: None
+        """The documents of a part; no questions are asked about them."""
+        return self._blocks(number, lambda document: _json(document) + b"\n"), lambda: None
 
     def bodies(self, number: int, encoding: str) -> Iterator[bytes]:
         encode, end = ENCODERS[encoding], ENCODINGS[encoding].separator
         action = encode(ACTION) + end
-        return self._lines(lambda document: action + encode(document) + end)
+        return self._blocks(number, lambda document: action + encode(document) + end)
 
     def body_bytes(self, number: int, encoding: str) -> int:
-        return MOST_BYTES * self.documents
+        return self.parts()[number].size
 
-    def _lines(self, line: Callable[[dict[str, Any]], bytes]) -> Iterator[bytes]:
-        documents = self.rows()
-        while batch := list(itertools.islice(documents, BATCH)):
-            yield b"".join(map(line, batch))
+    def _blocks(self, number: int, line: Callable[[dict[str, Any]], bytes]) -> Iterator[bytes]:
+        documents = self.batches(BATCHES[number - 1]) if number else self.rows()
+        while block := list(itertools.islice(documents, BLOCK)):
+            yield b"".join(map(line, block))
 
     def counts(self, answers: list[Any], values: Mapping[str, Any]) -> Iterator[Count]:
         yield Count("", {"match_all": {}}, self.documents)

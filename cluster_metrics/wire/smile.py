@@ -1,8 +1,9 @@
 """SMILE, Jackson's binary JSON, in the standard library: what Elasticsearch takes as ``application/smile``.
 
 Written after the format's specification (github.com/FasterXML/smile-format-specification). The encoder gives each item
-a header of its own and shares neither names nor values across or within items, so an item means the same wherever it
-stands in a body. No byte of an item is 0xFF, which separates items.
+a header of its own and shares nothing across items, so an item means the same wherever it stands in a body. Within one
+it may share names, as Jackson does unless told not to, but no values. No byte of an item is 0xFF, which separates
+items.
 """
 
 import struct
@@ -13,12 +14,18 @@ from typing import Any
 CONTENT_TYPE = "application/smile"
 HEADER = b":)\n\x00"
 """Version 0, no shared names, no shared values, binary as 7 bits a byte."""
+HEADER_SHARED = b":)\n\x01"
+"""The same with shared names."""
 SEPARATOR = b"\xff"
 """Ends each item of ``_bulk`` and ``_msearch``, as a newline does in NDJSON; the last one, too."""
 END_OF_OBJECT = b"\xfb"
 _LONGEST_ASCII = 2666
 """Characters of the longest text that Jackson calls ASCII: it looks where three bytes for each fit into 8000."""
 _MOST_SHARED = 1024
+_SHORT_REFERENCES = 64
+"""Names that a single byte refers to."""
+_LONGEST_SHARED = 56
+"""Bytes of the longest name that is short in any script."""
 _LITERALS = {0x20: "", 0x21: None, 0x22: False, 0x23: True}
 
 
@@ -26,14 +33,17 @@ class SmileError(ValueError):
     """A value that has no encoding, or bytes that are no SMILE."""
 
 
-def encode(value: Any, float_bits: int = 64) -> bytes:
+def encode(value: Any, float_bits: int = 64, share_names: bool = False) -> bytes:
     """One item: the header and a value as ``json.loads`` returns it.
 
     :param float_bits: 64, or 32 to round floats to single precision.
-    :raises SmileError: for a value that JSON has no type for, or a float beyond single precision.
+    :param share_names: write the name of a member once, and refer to it from then on; for up to 64 names of up to 56
+        bytes.
+    :raises SmileError: for a value that JSON has no type for, a float beyond single precision, or names that are too
+        many or too long to be shared.
     """
-    out = [HEADER]
-    _encode(value, FLOATS[float_bits].encode, out.append)
+    out = [HEADER_SHARED if share_names else HEADER]
+    _encode(value, FLOATS[float_bits].encode, _Shared().token if share_names else name_token, out.append)
     return b"".join(out)
 
 
@@ -90,7 +100,26 @@ def _sevens(bits: int, size: int, lanes: int = 1) -> bytes:
     return spread.to_bytes(size * lanes, "big")
 
 
-def _encode(value: Any, encode_float: Callable[[float], bytes], add: Callable[[bytes], None]) -> None:
+class _Shared:
+    """The names of an item, each written once."""
+
+    def __init__(self) -> None:
+        self._references: dict[str, bytes] = {}
+
+    def token(self, name: str) -> bytes:
+        if reference := self._references.get(name):
+            return reference
+        token = name_token(name)
+        if name:  # the empty one has a token of its own
+            if len(self._references) == _SHORT_REFERENCES or len(name.encode()) > _LONGEST_SHARED:
+                raise SmileError(f"shared names are up to {_SHORT_REFERENCES} of up to {_LONGEST_SHARED} bytes")
+            self._references[name] = bytes((0x40 + len(self._references),))
+        return token
+
+
+def _encode(
+    value: Any, encode_float: Callable[[float], bytes], name: Callable[[str], bytes], add: Callable[[bytes], None]
+) -> None:
     if isinstance(value, str):
         add(_text(value))
     elif value is None or isinstance(value, bool):
@@ -101,14 +130,14 @@ def _encode(value: Any, encode_float: Callable[[float], bytes], add: Callable[[b
         add(encode_float(value))
     elif isinstance(value, dict):
         add(b"\xfa")
-        for name, member in value.items():
-            add(name_token(name))
-            _encode(member, encode_float, add)
+        for key, member in value.items():
+            add(name(key))
+            _encode(member, encode_float, name, add)
         add(END_OF_OBJECT)
     elif isinstance(value, (list, tuple)):
         add(b"\xf8")
         for member in value:
-            _encode(member, encode_float, add)
+            _encode(member, encode_float, name, add)
         add(b"\xf9")
     else:
         raise SmileError(f"{type(value).__name__} has no encoding in SMILE")

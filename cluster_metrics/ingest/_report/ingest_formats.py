@@ -9,6 +9,7 @@ import numpy as np
 from _tools.report import cells as rounds
 from _tools.report import plots, stability
 from _tools.report.answer import Finding, times_as_fast
+from _tools.report.cells import Figure as CellFigure
 from _tools.report.gains import Gain, inverse, over_base
 from _tools.report.race import Race
 from _tools.report.references import SMILE as SMILE_BLOG
@@ -19,7 +20,7 @@ from _tools.report.text import percent, with_interval
 from _tools.report.verdicts import THRESHOLD, Verdict, benjamini_hochberg, gate_of, judge
 from cluster_metrics.core.change import Change
 from cluster_metrics.ingest.cell import SAMPLE
-from cluster_metrics.ingest.ingest_formats import BASE, ENCODING, PRICES
+from cluster_metrics.ingest.ingest_formats import BASE, ENCODING, PRICES, READ
 
 from .bottleneck import bottleneck, finding, of_cells, section_of_cells
 
@@ -29,6 +30,8 @@ BLOG_GAIN = 1.05
 BLOG_NETWORK = (0.10, 0.20)
 """SMILE: what less goes over the network, typically."""
 COSTS = {"target_cpu": "target_cpu_ms", "client_cpu": "client_cpu_ms", "bytes": "bytes_out"}
+KEPT = {"store": "store_bytes", "read": "read_ms"}
+"""What an index costs once it is loaded, where a race recorded it: its size, and reading its documents back."""
 USUAL_SIZE = 1000
 """Documents a request that other sizes are held against."""
 BLOG_GC = 0.5
@@ -37,11 +40,21 @@ BLOG_GC = 0.5
 
 @dataclass(frozen=True)
 class Series:
-    """The cells of a corpus in one format with one number of clients, over bulk sizes."""
+    """The cells of a corpus in one format with one number of clients, over bulk sizes.
+
+    :param lines: of the web log in a document of batches, which have one bulk size; 0 for all else.
+    """
 
     corpus: str
     clients: int
     encoding: str
+    lines: int = 0
+
+    @classmethod
+    def of(cls, meta: Mapping[str, Any]) -> "Series":
+        """That of a sample."""
+        lines = meta["lines"] if meta["corpus"] == "batches" else 0
+        return cls(meta["corpus"], meta["clients"], meta["encoding"], lines)
 
     @property
     def base(self) -> "Series":
@@ -50,26 +63,35 @@ class Series:
 
     @property
     def load(self) -> str:
-        return f"{self.corpus}, {self.clients} {'client' if self.clients == 1 else 'clients'}"
+        clients = f"{self.clients} {'client' if self.clients == 1 else 'clients'}"
+        return f"{self.corpus} of {self.lines}, {clients}" if self.lines else f"{self.corpus}, {clients}"
 
 
 class Cells(rounds.Cells):
     """The samples of a race by series and bulk size, paired by round."""
 
     def __init__(self, race: Race):
-        super().__init__(
-            race.of(SAMPLE),
-            of=lambda s: (Series(s.meta["corpus"], s.meta["clients"], s.meta["encoding"]), s.meta["bulk_size"]),
-        )
+        super().__init__(race.of(SAMPLE), of=lambda s: (Series.of(s.meta), s.meta["bulk_size"]))
+
+    @property
+    def all(self) -> list[Series]:
+        return sorted({s for s, _ in self.names}, key=lambda s: (s.corpus, s.clients, s.encoding, s.lines))
 
     @property
     def series(self) -> list[Series]:
-        return sorted({series for series, _ in self.names}, key=lambda s: (s.corpus, s.clients, s.encoding))
+        """Those over bulk sizes."""
+        return [s for s in self.all if not s.lines]
 
     @property
     def compared(self) -> list[Series]:
-        """Those that have JSON beside them."""
+        """Those of them that have JSON beside them."""
         return [s for s in self.series if s.encoding != BASE and s.base in self.series]
+
+    @property
+    def batches(self) -> dict[str, list[Series]]:
+        """By format those over sizes of documents that have JSON beside them, the smallest first."""
+        found = [s for s in self.all if s.lines and s.encoding != BASE and s.base in self.all]
+        return {name: [s for s in found if s.encoding == name] for name in dict.fromkeys(s.encoding for s in found)}
 
     def sizes(self, *series: Series) -> list[int]:
         """Bulk sizes that all of these have."""
@@ -90,11 +112,24 @@ class Cells(rounds.Cells):
         """A figure over that of JSON, formed within each round."""
         return self.ratio(_per_million(key), (series.base, size), (series, size))
 
-    def over_sizes(self, key: str, series: Series) -> tuple[Samples, Samples]:
-        """A row per bulk size and a column per round, of the rounds that all have: JSON, and this format."""
+    def over_sizes(self, figure: CellFigure, series: Series) -> tuple[Samples, Samples]:
+        """A row per bulk size and a column per round, of the rounds that all have: JSON, and this format.
+
+        :param figure: a key, which is taken per million documents, or what is made of a sample.
+        """
         sizes = self.sizes(series, series.base)
-        found = self.matrix(_per_million(key), [(one, size) for one in (series.base, series) for size in sizes])
+        names = [(one, size) for one in (series.base, series) for size in sizes]
+        found = self.matrix(_per_million(figure) if isinstance(figure, str) else figure, names)
         return found[: len(sizes)], found[len(sizes) :]
+
+    def knows(self, key: str, series: Series) -> bool:
+        """Whether all samples of a format and of JSON have a key."""
+        return all(
+            key in sample.meta
+            for one in (series, series.base)
+            for size in self.sizes(series, series.base)
+            for sample in self.samples((one, size)).values()
+        )
 
 
 def _per_million(key: str) -> Callable[[Mapping[str, Any]], float]:
@@ -118,7 +153,7 @@ def answer(race: Race) -> Iterator[Finding]:
     cpu = {f"{s.encoding}, {s.load}": overall(cells, s, "target_cpu_ms") for s in cells.compared}
     name, least = min(cpu.items(), key=lambda item: item[1].value)
     yield Finding("target's CPU", f"{times_as_fast(least)} that of JSON at best ({name})", {"ratio": least})
-    holds = [found for series in cells.compared for _, _, found in _answers(cells, series)]
+    holds = [row["holds"] for row in _stated(cells)]
     said = {word: holds.count(word) for word in dict.fromkeys(holds)}
     yield Finding("published", f"of {len(holds)} statements: " + ", ".join(f"{n} {word}" for word, n in said.items()))
 
@@ -139,7 +174,8 @@ def changes(race: Race) -> Iterator[Gain]:
     cells = Cells(race)
     for series in cells.compared:
         change = Change(f"{series.encoding} in place of JSON ({series.load})", ("format",), "ingest", PRICES["format"])
-        paid = {cost: overall(cells, series, key) for cost, key in COSTS.items()}
+        keys = COSTS | ({"store": KEPT["store"]} if cells.knows(KEPT["store"], series) else {})
+        paid = {cost: overall(cells, series, key) for cost, key in keys.items()}
         yield Gain(change, f"{series.corpus}-{BASE}", _gain_over_sizes(cells, series), paid)
     for corpus in dict.fromkeys(s.corpus for s in cells.series):
         found = [s for s in cells.series if (s.corpus, s.encoding) == (corpus, BASE)]
@@ -171,8 +207,10 @@ def sections(race: Race) -> list[Section]:
     return [
         Section("Do the published statements hold?", _claims(cells)),
         Section("Throughput over bulk size", [*_throughput(race, cells), *_curves(cells)]),
+        *([Section("Larger documents", _larger(cells))] if cells.batches else []),
         section_of_cells(of_cells(race, KNOBS)),
         Section("What a configuration costs", _costs(cells)),
+        *([Section("What is kept, and reading it back", kept)] if (kept := _kept(race, cells)) else []),
         Section("What encoding costs", _encoding(race, cells)),
         *stability.sections(race),
     ]
@@ -187,9 +225,9 @@ def holds_by(estimate: Estimate, low: float, high: float = np.inf) -> str:
     return "no" if estimate.high < low or estimate.low > high else "undecided"
 
 
-def overall(cells: Cells, series: Series, key: str) -> Estimate:
+def overall(cells: Cells, series: Series, figure: CellFigure) -> Estimate:
     """A figure against JSON over all bulk sizes: the geometric mean of the ratios within each round."""
-    base, other = (np.log(m) for m in cells.over_sizes(key, series))
+    base, other = (np.log(m) for m in cells.over_sizes(figure, series))
     return median(np.exp((other - base).mean(axis=0)))
 
 
@@ -216,12 +254,30 @@ def saved(cells: Cells, series: Series, key: str) -> Estimate:
     return (mean if key == "gc_ms" else median)(np.round(base.mean(axis=0) - other.mean(axis=0), 6))
 
 
-def _claims(cells: Cells) -> list[str | Table]:
+def _stated(cells: Cells) -> list[dict[str, str]]:
+    """Each published statement with what was seen, and whether it holds."""
     rows = [
         {"claim": claim, "documents": s.load, "format": s.encoding, "holds": holds, "seen": seen}
         for s in cells.compared
         for claim, seen, holds in _answers(cells, s)
     ]
+    for encoding, of in cells.batches.items():
+        less = [1 - _bytes(cells, s) / _bytes(cells, s.base) for s in of]
+        seen = ", ".join(f"{percent(share)} at {s.lines}" for s, share in zip(of, less))
+        holds = "yes" if len(of) > 1 and less == sorted(less) and less[-1] > less[0] else "no"
+        row = {"claim": "the larger the documents, the less over the network", "documents": "batches of lines"}
+        rows.append(row | {"format": encoding, "holds": holds, "seen": f"less in requests: {seen}"})
+    return rows
+
+
+def _bytes(cells: Cells, series: Series) -> float:
+    """Of a document with its action, as a request has it; batches have one bulk size."""
+    (size,) = cells.sizes(series)
+    return cells.median_of("bytes_out", size, series).value / 1000
+
+
+def _claims(cells: Cells) -> list[str | Table]:
+    rows = _stated(cells)
     order = list(dict.fromkeys(row["claim"] for row in rows))
     rows.sort(key=lambda row: order.index(row["claim"]))
     columns = [Words("claim", "published statement"), Words("documents", "documents"), Words("format", "format")]
@@ -239,7 +295,7 @@ def _answers(cells: Cells, series: Series) -> Iterator[tuple[str, str, str]]:
     gains = {size: cells.gain(size, series) for size in sizes}
     least = min(sizes, key=lambda size: gains[size].value)
     said = {holds_by(gain, BLOG_GAIN) for gain in gains.values()}
-    holds = next(a for a in (Verdict.NOT_ENOUGH.value, "no", "undecided", "yes") if a in said)
+    holds = next(a for a in ("no", Verdict.NOT_ENOUGH.value, "undecided", "yes") if a in said)
     text = f"least at {least:,}: {with_interval(gains[least])} ×"
     yield "5 % more throughput or better at all bulk sizes", text, holds
     if len(sizes) > 2:
@@ -258,6 +314,15 @@ def _answers(cells: Cells, series: Series) -> Iterator[tuple[str, str, str]]:
         found = sensitivity(cells, series)
         text = f"best over worst size, over that of JSON: {with_interval(found)}"
         yield "less sensitive to bulk size", text, holds_by(found, 0, 1 / (1 + THRESHOLD))
+    used = overall(cells, series, _cores("target_cpu_ms"))
+    text = f"CPU at work, over that of JSON: {with_interval(used)}"
+    yield "the target's CPU is used more", text, holds_by(used, 1 + THRESHOLD)
+    if len(sizes) > 1:
+        best, worst = (pick(range(len(sizes)), key=lambda i: cells.rate(sizes[i], series).value) for pick in (max, min))
+        _, at_work = cells.over_sizes(_cores("target_cpu_ms"), series)
+        found = paired_ratio(at_work[worst], at_work[best])
+        text = f"CPU at work at {sizes[best]:,}, the fastest, over that at {sizes[worst]:,}: {with_interval(found)}"
+        yield "at better bulk sizes the target's CPU is used more", text, holds_by(found, 1 + THRESHOLD)
     pauses, wall = saved(cells, series, "gc_ms"), saved(cells, series, "wall_ms")
     text = f"of {with_interval(wall)} s saved per million, {with_interval(pauses)} s are pauses"
     enough = wall.n >= ENOUGH
@@ -266,6 +331,70 @@ def _answers(cells: Cells, series: Series) -> Iterator[tuple[str, str, str]]:
     else:
         holds = "yes" if pauses.low > BLOG_GC * wall.high else "no" if pauses.high < BLOG_GC * wall.low else "undecided"
     yield "most of what is saved is garbage collection", text, holds
+
+
+def _cores(key: str) -> Callable[[Mapping[str, Any]], float]:
+    """Cores at work while a cell ran, of a CPU time."""
+    return lambda meta: meta[key] / meta["wall_ms"]
+
+
+def _larger(cells: Cells) -> list[str | Table | Figure]:
+    rows, lines, points = [], [], {}
+    for encoding, of in cells.batches.items():
+        gains = {s: _gain_over_sizes(cells, s) for s in of}
+        for s in of:
+            plain, own = _bytes(cells, s.base), _bytes(cells, s)
+            row = {"format": encoding, "lines": s.lines, "plain": plain, "own": own, "less": 1 - own / plain}
+            rows.append(row | {"n": gains[s].n, "gain": gains[s], "cpu": overall(cells, s, "target_cpu_ms")})
+        names = [(one, *cells.sizes(one)) for s in (of[0], of[-1]) for one in (s.base, s)]
+        small_base, small, large_base, large = cells.values(_per_million("wall_ms"), *names)
+        found = median((large_base / large) / (small_base / small))
+        lines.append(
+            f"{encoding}: the gain at {of[-1].lines} lines over that at {of[0].lines} is {with_interval(found)}"
+        )
+        points[encoding] = [(_bytes(cells, s.base), gains[s]) for s in of]
+    columns = [Words("format", "format"), Column("lines", "lines a document"), Column("n", "n")]
+    columns += [Column("plain", "bytes in JSON"), Column("own", "bytes in it"), share("less", "less")]
+    columns += [Column("gain", "throughput"), Column("cpu", "target CPU")]
+    text = (
+        "The same lines of the web log in documents of several sizes, an object for each line, about as many lines in "
+        "each request; names of members are shared within a document, as Jackson does. Throughput and CPU time of the "
+        "target are ratios to JSON, formed within each round.\n\n" + "".join(f"- {line}\n" for line in lines)
+    )
+    caption = "Throughput over that of JSON, over the size of a document as JSON: medians with their 95 % intervals."
+    drawn = Figure(plots.lines(points, "bytes a document in JSON", "times the throughput of JSON"), caption)
+    return [text, Table("batches", columns, rows), drawn]
+
+
+def _kept(race: Race, cells: Cells) -> list[str | Table]:
+    """Nothing where a race recorded neither size nor reading."""
+    rows, ratios, to = [], [], []
+    for series in [*cells.compared, *(s for of in cells.batches.values() for s in of)]:
+        row: dict[str, Any] = {"documents": series.load, "format": series.encoding}
+        for name, key in KEPT.items():
+            if cells.knows(key, series):
+                ratios.append(overall(cells, series, key))
+                row |= {name: ratios[-1], "n": ratios[-1].n}
+                to.append((row, name))
+        if "store" in row:
+            base, own = (np.median(of) / 1000 for of in cells.over_sizes(KEPT["store"], series))
+            row |= {"plain": float(base), "own": float(own)}
+        rows.append(row)
+    if not ratios:
+        return []
+    for (row, name), judged in zip(to, judge(ratios, gate_of(race.record.compared), benjamini_hochberg)):
+        row[f"{name}_verdict"] = judged.text
+    columns = [Words("documents", "documents"), Words("format", "format"), Column("n", "n")]
+    columns += [Column("plain", "JSON, bytes a document"), Column("own", "format, bytes a document")]
+    columns += [Column("store", "store size"), Words("store_verdict", "size")]
+    columns += [Column("read", "reading"), Words("read_verdict", "time")]
+    text = (
+        "Elasticsearch keeps a document as it was sent, and turns it into JSON when a search asks for it so. Size of "
+        "the primary shards at the end of a cell, their segments not merged, and the wall time of one search for the "
+        f"source of {READ:,} documents or all, whichever are fewer, as ratios to JSON, formed within each round; over "
+        "all bulk sizes their geometric mean. All verdicts are judged together (Benjamini and Hochberg)."
+    )
+    return [text, Table("kept", columns, rows)]
 
 
 def _throughput(race: Race, cells: Cells) -> list[str | Table]:
@@ -317,6 +446,7 @@ def _costs(cells: Cells) -> list[str | Table]:
         {"documents": series.load, "format": series.encoding, "bulk_size": f"{size:,}"}
         | {key: cells.median_of(key, size, series) for key in times}
         | {"request_ms": cells.one(_per_request, (series, size)).value}
+        | {f"{key}_used": cells.one(_cores(key), (series, size)).value for key in ("target_cpu_ms", "client_cpu_ms")}
         | {"mb": cells.median_of("bytes_out", size, series).value / 1000}
         | {"pauses_ms": 1000 * float(np.mean(cells.values(_per_million("gc_ms"), (series, size))[0]))}
         for series in cells.series
@@ -324,9 +454,11 @@ def _costs(cells: Cells) -> list[str | Table]:
     ]
     columns = [Words("documents", "documents"), Words("format", "format"), Column("bulk_size", "bulk size")]
     columns += [Column(key, text) for key, text in times.items()]
+    columns += [Column("target_cpu_ms_used", "target CPU, cores"), Column("client_cpu_ms_used", "client CPU, cores")]
     columns += [Column("request_ms", "ms per request"), Column("mb", "MB"), Column("pauses_ms", "pauses", "ms")]
     text = (
-        "Per million documents, medians over rounds; a request's time is from its sending to the end of the response. "
+        "Per million documents, medians over rounds; cores are those at work, CPU time over wall time; a request's "
+        "time is from its sending to the end of the response. "
         "Indexing is `_stats` time, summed over threads. MB are those of the requests. Pauses are garbage collections "
         "that stop all else, their mean over rounds."
     )

@@ -27,7 +27,7 @@ from cluster_metrics.ingest.weblogs import WebLogs
 ROOT = Path(__file__).parents[3]
 SMALL = Metrics(nodes=3, tasks=5, rows_per_epoch=101, epochs=2, seed=7)
 SLOW = Metrics(rows_per_epoch=400_000, epochs=1)
-EXAMPLES = [SMALL, TextValues(documents=60, values=6, order="random"), Words(20), WebLogs(20)]
+EXAMPLES = [SMALL, TextValues(documents=60, values=6, order="random"), Words(20), WebLogs(64)]
 
 
 def flip_a_digit(path):

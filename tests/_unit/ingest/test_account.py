@@ -1,7 +1,10 @@
 """The account of a load by several clients, and cells that got no answer."""
 
 import asyncio
+import json
 from collections import Counter
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -132,3 +135,16 @@ def test_a_cell_whose_index_cannot_be_made_ends_the_race(request_of):
     es = FakeEs(Script(USUAL | {f"GET /{INDEX}/_mapping": {INDEX: OWN}} | {request_of: refused}))
     with pytest.raises(exceptions.RallyAssertionError, match=r"index \[.*\] cannot be .*granted by x"):
         asyncio.run(run_cells(es, 1, [cell("a")], {}))
+
+
+@pytest.mark.parametrize("found, said", [(25, ""), (24, "^a: of 25 documents 24 were read back")])
+def test_a_cell_reads_back_as_many_documents_as_it_says_and_no_more_than_there_are(found, said):
+    hits = {"hits": {"hits": [{"_source": {}}] * found}}
+    script = {f"POST /{INDEX}/_bulk": {"took": 1, "errors": False}, f"POST /{INDEX}/_search": hits} | USUAL
+    es = FakeEs(Script(script | {f"GET /{INDEX}/_mapping": {INDEX: OWN}}))
+    one, rows, mappings = cell("a")
+    with pytest.raises(exceptions.RallyAssertionError, match=said) if said else nullcontext():
+        (sample,) = asyncio.run(run_cells(es, 1, [(replace(one, reads=25), rows, mappings)], {}))
+        assert sample["read_ms"] > 0
+    (asked,) = (body for _, path, body in es.requests if path.endswith("_search"))
+    assert json.loads(asked) == {"size": 25, "sort": ["_doc"], "track_total_hits": False}

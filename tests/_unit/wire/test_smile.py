@@ -104,6 +104,32 @@ def test_texts_and_names_of_every_length_around_the_limits_of_tokens(jackson):
                     holds_against(jackson, {text: text})
 
 
+NAMES = ["", "é" * 28, "x" * 56, *(f"name {i}" for i in range(61))]
+"""With one of no bytes, which is never shared, and two of as many as may be."""
+
+
+@settings(max_examples=300)
+@given(
+    st.recursive(
+        integers,
+        lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=8),
+        max_leaves=100,
+    )
+)
+@example([dict.fromkeys(NAMES, 1)] * 3)
+def test_names_are_shared_as_jackson_shares_them(jackson, document):
+    encoded = encode(document, share_names=True)
+    assert encoded == jackson("s", json.dumps(document).encode())
+    assert smile.SEPARATOR not in encoded
+    assert same(decode(encoded), document)
+
+
+@pytest.mark.parametrize("names", [[f"name {i}" for i in range(65)], ["x" * 57], ["é" * 29]])
+def test_names_too_many_or_too_long_are_not_shared(names):
+    with pytest.raises(SmileError, match="up to 64 of up to 56 bytes"):
+        encode(dict.fromkeys(names, 1), share_names=True)
+
+
 def test_integers_around_every_power_of_two(jackson):
     for power in range(200):
         holds_against(jackson, [sign * 2**power + near for near in range(-2, 3) for sign in (1, -1)])
