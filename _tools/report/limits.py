@@ -39,6 +39,8 @@ def _machine(race: Race) -> Iterator[str]:
         yield "Whether the load driver ran on the target's machine is not recorded. Wall times hold network and client."
     else:
         yield "The load driver ran on another machine than the target: wall times hold the network between them."
+    if drivers := race.parameters.get("load_drivers"):
+        yield f"Requests came from {drivers} load drivers, whose CPU is not told: one of them may have been the limit."
 
 
 def _replication(race: Race) -> Iterator[str]:

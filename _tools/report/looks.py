@@ -39,10 +39,10 @@ class Looks:
         """CPU cores that each node used."""
         return self.growth("cpu_ms")
 
-    def client(self) -> tuple[float, float]:
-        """CPU cores that Rally used, and the part of its machine that was busy."""
-        if len(self.looks) < 2:
-            return 0.0, 0.0
+    def client(self) -> tuple[float, float] | None:
+        """CPU cores that Rally used, and the part of its machine that was busy; None where that was not told twice."""
+        if len(self.looks) < 2 or "client_cpu_ms" not in self.looks[0].meta:
+            return None
         first, last = (look.meta for look in (self.looks[0], self.looks[-1]))
         used, busy, idle = (last[k] - first[k] for k in ("client_cpu_ms", "host_busy_ms", "host_idle_ms"))
         return used / max(1, self.looks[-1].at - self.looks[0].at), busy / max(1, busy + idle)

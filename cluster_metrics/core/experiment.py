@@ -39,6 +39,8 @@ class Experiment(loader.TrackProcessor):
             # Rally itself makes it one warm-up and one counted iteration per task
             for record in records.challenges().values():
                 values |= capped(values, record)
+        if (drivers := len(self.cfg.opts("driver", "load_driver_hosts", mandatory=False, default_value=[]))) > 1:
+            values["load_drivers"] = drivers  # likewise
         for corpus in corpora_of(values, test_mode).values():
             values |= corpus.sizes()
             prepared.lay_out(track, corpus)

@@ -191,7 +191,7 @@ def bottleneck(one: Pass, race: Race) -> str:
         return "not recorded"
     if full := full_nodes(one, race):
         return ", ".join(f"{node} ({part:.0%})" for node, part in full.items())
-    client, busy = one.client()
+    client, busy = one.client() or (0.0, 0.0)
     if busy >= BUSY and race.local is not False:
         rest = f"nodes {number(sum(used.values()))}, client {number(client)} cores"
         return f"the machine, {busy:.0%} busy ({rest})"

@@ -344,7 +344,7 @@ def _limits(race: Race) -> list[str | Sheet]:
         Words("shards", "shards (p primary, r replica)", of=lambda of: held(of[2])),
         Words("bottleneck", "bottleneck", of=lambda of: bottleneck(of[2], race)),
         Words("cores", "CPU cores used", of=lambda of: ", ".join(f"{n} {c:.2f}" for n, c in of[2].cores().items())),
-        Column("client", "client", of=lambda of: f"{of[2].client()[0]:.2f}"),
+        Column("client", "client", of=lambda of: f"{client[0]:.2f}" if (client := of[2].client()) else None),
         Column("queue", "queue", of=lambda of: of[2].queue()),
         Column("rejected", "rejected", of=lambda of: of[2].rejected()),
     ]

@@ -61,7 +61,7 @@ class Usage:
     bulk_size: float
     cores: Mapping[str, float]
     parts: Mapping[str, float]
-    client: float
+    client: float | None
     process: float | None
     machine: float | None
     machine_cores: float
@@ -85,7 +85,7 @@ class Usage:
     @property
     def full_by_client(self) -> float | None:
         """How busy a machine was that both run on, if the client used more of it than the target."""
-        return self.machine if self.machine and self.client > sum(self.cores.values()) else None
+        return self.machine if self.machine and (self.client or 0) > sum(self.cores.values()) else None
 
     @property
     def full_by_target(self) -> float | None:
@@ -122,7 +122,7 @@ class Rule:
 def _machine(u: Usage) -> str:
     return (
         f"the machine that both run on was {percent(u.machine or 0)} busy: target {number(sum(u.cores.values()))} "
-        f"cores, client {number(u.client)}"
+        f"cores, client {number(u.client or 0)}"
     )
 
 
@@ -293,7 +293,7 @@ def of_load(race: Race, load: Load, on_time: bool = False) -> Usage | None:
     cores = looks.cores()
     if not cores:
         return None
-    (client, machine), processes, values = looks.client(), looks.processes(), race.parameters
+    (client, machine), processes, values = looks.client() or (None, None), looks.processes(), race.parameters
     pauses, sent, worked = (
         sum(r.meta.get(key, 0.0) for r in requests) / 1000 / load.seconds
         for key in ("retry_wait_ms", "send_ms", "took")

@@ -95,8 +95,8 @@ def _seen(race: Race, looks: Looks, origin: int) -> Iterator[tuple[float, str, s
             yield at, CPU, "target, its busiest node", 100 * max(parts.values())
         if processes := two.processes():
             yield at, CPU, "client, its busiest process", 100 * max(processes.values())
-        if shared(race):
-            yield at, CPU, "machine of both", 100 * two.client()[1]
+        if shared(race) and (client := two.client()):
+            yield at, CPU, "machine of both", 100 * client[1]
 
 
 def _times_of(requests: Sequence[Sample]) -> dict[str, float]:

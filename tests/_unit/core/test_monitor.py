@@ -39,12 +39,14 @@ def test_a_look_is_one_request_and_asks_for_all_that_it_notes(monkeypatch):
     monkeypatch.setattr("cluster_metrics.core.monitor.asyncio.sleep", sleep)
     es = FakeEs(lambda *_: {"nodes": {"x": NODE}})
     with es.new_request_context():
-        found = asyncio.run(monitor.Monitor()(es, {}))
-    [sent] = es.sent
+        found = asyncio.run(monitor.Monitor()(es, {"parameters": {}}))
+        of_several = asyncio.run(monitor.Monitor()(es, {"parameters": {"load_drivers": 3}}))
+    sent, _ = es.sent
     assert all(path in sent for path in monitor.COUNTERS.values())
     processes = json.loads(found["processes"])
     assert 0 < processes[str(os.getpid())] <= found["client_cpu_ms"]
     assert {"nodes", "processes", "client_cpu_ms", "host_busy_ms", "host_idle_ms"} == set(found) - {"weight", "unit"}
+    assert {"nodes"} == set(of_several) - {"weight", "unit"}
 
 
 def load_per_process(cores, clients, watched):

@@ -90,6 +90,19 @@ def test_without_two_looks_nothing_is_said():
     assert found.name == b.UNKNOWN and "did not look twice" in found.text
 
 
+OF_DRIVER = ("client_cpu_ms", "processes", "host_busy_ms", "host_idle_ms")
+
+
+def test_of_several_load_drivers_nothing_is_said_but_of_the_target():
+    for used, name in ((1.95, b.TARGET), (0.2, b.UNKNOWN)):
+        of = loaded(cores=used, process=0.95)
+        for sample in of.samples:
+            for key in OF_DRIVER:
+                sample.meta.pop(key, None)
+        assert named(of) == name
+        assert "client" not in ingest.held_back(of, False).text
+
+
 def test_one_client_that_misses_the_target_is_no_slow_cluster():
     of = loaded(clients=1, took=90, params=",target_docs_per_second:100000")
     first, target, *_ = answer_of(of).lines()[1:]

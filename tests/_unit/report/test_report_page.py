@@ -388,6 +388,12 @@ def test_limits_say_where_the_load_driver_ran(local, tags, said):
     assert said in limits.section(replace(found, local=local, document=found.document | {"user-tags": tags})).text
 
 
+def test_limits_say_that_there_were_several_load_drivers():
+    for parameters, said in (({}, False), ({"load_drivers": 3}, True)):
+        text = limits.section(replace(race(), parameters=parameters)).text
+        assert ("Requests came from 3 load drivers, whose CPU is not told" in text) is said
+
+
 def test_report_is_written_in_all_its_forms_from_the_answer_to_the_limits(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(write, "connect", lambda ini: None)
     monkeypatch.setattr(write, "load", lambda store, race_id: race())
