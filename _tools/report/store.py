@@ -18,6 +18,10 @@ from ..race.variables import RACE_ID, shown
 from .race import Race, ReportError, check_in, race_of, revised
 from .sound import SAMPLE, Sound, printable, read_check
 
+AT_ONCE = 5000
+"""Documents of one response of the store."""
+SHARED = ["environment", "car", "track", "track-params", "challenge", "race-id", "race-timestamp", "name", "unit"]
+"""What documents of a race share, or nothing reads."""
 MOST_RACES = 1000
 """Most races that a tag stands for; of more, the newest are taken."""
 
@@ -179,7 +183,10 @@ _NORMAL = {"term": {"sample-type": "normal"}}
 def _scan(
     store: elasticsearch.Elasticsearch, document: dict[str, Any], name: str, *filters: dict[str, Any], **options: Any
 ) -> list[dict[str, Any]]:
-    """The documents of a metric of a race."""
+    """The documents of a metric of a race, without what all of them share."""
     own = [{"term": {key: document[key]}} for key in ("race-id", "race-timestamp")]
     query = {"query": {"bool": {"filter": [*own, {"term": {"name": name}}, *filters]}}}
-    return [hit["_source"] for hit in helpers.scan(store, index="rally-metrics-*", query=query, **options)]
+    if "_source" not in options:
+        options["_source_excludes"] = SHARED
+    found = helpers.scan(store, index="rally-metrics-*", query=query, size=AT_ONCE, **options)
+    return [hit["_source"] for hit in found]
