@@ -5,7 +5,7 @@ GIVEN := $(foreach v,$(.VARIABLES),$(if $(findstring command line,$(origin $v)),
 $(foreach v,$(GIVEN),$(eval override $v := $$(value $v))$(eval export $v))
 export GIVEN
 .DEFAULT_GOAL := help
-.PHONY: variables help race report results races compare changes plan noise micro explain offline up down test test-long lint docs dashboards bench bench-statistics look lock clean
+.PHONY: variables help race report results races compare changes plan noise micro explain offline up down matrix test test-long lint docs dashboards bench bench-statistics look lock clean
 
 variables:
 	@$(PYTHON) _tools/race/variables.py
@@ -13,7 +13,7 @@ variables:
 help: variables
 	@if [ -e _venv/ready ]; then _venv/bin/python -m _tools.race.help; else $(PYTHON) _tools/race/help.py; fi
 
-race report results races compare changes plan noise micro explain offline up down: variables _venv/ready
+race report results races compare changes plan noise micro explain offline up down matrix: variables _venv/ready
 	@_venv/bin/python -m _tools.race $@
 
 test: lint

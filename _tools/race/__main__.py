@@ -26,6 +26,7 @@ from ..report.store import connect, load, load_all
 from ..report.write import problems_of, worked_out, write_changes, write_comparison, write_noise, write_report
 from ..sketch_server import launch as sketch_server
 from . import clusters, minutes, rally
+from . import matrix as versions
 from .clusters import STORE, TARGET, running
 from .offline import prepare as prepare_offline
 from .rally import Store
@@ -283,7 +284,14 @@ def _end(number: int, _: object) -> None:
     raise SystemExit(128 + number)
 
 
-TARGETS = (race, report, results, races, compare, changes, plan, noise, micro, explain, offline, up, down)
+def matrix() -> int:
+    """Tries versions of Elasticsearch, Python and esrally."""
+    code = versions.matrix()
+    write_pages()
+    return code
+
+
+TARGETS = (race, report, results, races, compare, changes, plan, noise, micro, explain, offline, up, down, matrix)
 
 
 def main() -> int:

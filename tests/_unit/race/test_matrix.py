@@ -1,0 +1,68 @@
+import json
+import re
+
+import pytest
+from schedules import ROOT
+
+from _tools.elasticsearch.install import DEFAULT_VERSION
+from _tools.race import matrix
+from _tools.race.variables import RaceError
+
+OUTPUT = "starting\n[ERROR] the first reason\nmake: *** [race] Error 1\n"
+
+
+def trial(**changes):
+    of = {"of": "Python", "version": "3.12", "what": "unit tests", "passed": True, "why": "", "seconds": 3}
+    return of | {"commit": "abc", "date": "2026-11-23"} | changes
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(matrix, "KEPT", tmp_path / "versions.json")
+    monkeypatch.setattr(matrix, "FOLDER", tmp_path / "matrix")
+    return lambda *trials: matrix.KEPT.write_text(json.dumps(trials))
+
+
+def test_what_is_the_default_is_what_is_pinned():
+    pinned = (ROOT / "requirements.txt").read_text()
+    assert re.search(rf"^esrally=={matrix.DEFAULT_ESRALLY} ", pinned, re.MULTILINE)
+    assert DEFAULT_VERSION in matrix.VERSIONS["Elasticsearch"]
+    sums = (ROOT / "_tools" / "elasticsearch" / "checksums.txt").read_text()
+    assert all(f"elasticsearch:zip:{version}" in sums for version in matrix.VERSIONS["Elasticsearch"])
+
+
+@pytest.mark.parametrize(
+    "output, why",
+    [
+        (OUTPUT, "the first reason"),
+        ("E   assert 1 == 2\nFAILED tests/x.py::test_y - assert\n3 failed", "FAILED tests/x.py::test_y - assert"),
+        ("one\ntwo\n", "two"),
+        ("", "it said nothing"),
+    ],
+)
+def test_a_trial_that_failed_says_why(output, why):
+    assert matrix._why(output).startswith(why)
+
+
+def test_the_page_says_what_passed_what_did_not_and_what_was_not_tried(kept):
+    kept(trial(), trial(what="query-decomp", passed=False, why="a | b"), trial(version="3.13", passed=None, why="none"))
+    rows = {line.split(" | ")[0].strip("| "): line for line in matrix.page().splitlines() if line.startswith("| ")}
+    assert "| unit tests | query-decomp: a \\| b | 2026-11-23 at abc |" in rows["Python 3.12"]
+    assert "| – | unit tests: none |" in rows["Python 3.13"]
+    assert rows["Python 3.10"].endswith("| – | – | not tried |")
+    assert f"Elasticsearch {DEFAULT_VERSION} (default)" in rows
+
+
+def test_a_version_tried_again_takes_the_place_of_before(kept, monkeypatch):
+    kept(trial(), trial(what="query-decomp"), trial(version="3.13"))
+    monkeypatch.setenv("VERSIONS", "Python 3.12")
+    new = [trial(passed=False, why="broken", commit="def")]
+    monkeypatch.setattr(matrix, "tried", lambda of, version: (matrix.Trial(**t) for t in new))
+    assert matrix.matrix() == 1
+    assert [(t.version, t.commit) for t in matrix.kept()] == [("3.12", "def"), ("3.13", "abc")]
+
+
+def test_a_version_that_is_none_is_refused(kept, monkeypatch):
+    monkeypatch.setenv("VERSIONS", "Python 2")
+    with pytest.raises(RaceError, match="allowed is a regular expression of one of Elasticsearch 8.14.3"):
+        matrix.matrix()
