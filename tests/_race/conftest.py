@@ -1,6 +1,7 @@
 """Real nodes and a real Rally for the tests below. They keep to a work folder of their own."""
 
 import asyncio
+import contextlib
 import os
 import re
 import shutil
@@ -76,6 +77,30 @@ def leftovers():
         except psutil.Error:
             pass
     return found
+
+
+@pytest.fixture(scope="module")
+def small_disk(tmp_path_factory):
+    """A file system of 100 MB for the data of a node."""
+    folder = tmp_path_factory.mktemp("disk")
+    for parent in (folder, *folder.parents[:2]):
+        parent.chmod(0o755)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=100m", "none", folder], capture_output=True, text=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"a small file system cannot be mounted: {mounted.stderr.strip()}")
+    yield Path(folder)
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def fill(folder):
+    """Fills the file system of a folder, by a file whose path is returned."""
+    file = folder / "full"
+    with contextlib.suppress(OSError), open(file, "wb", buffering=0) as f:
+        while True:
+            f.write(bytes(1 << 16))
+    return file
 
 
 @pytest.fixture

@@ -4,20 +4,17 @@ A relay between Rally and the target counts the requests of a kind, and strikes 
 """
 
 import asyncio
-import contextlib
 import random
 import re
 import shutil
 import signal
-import subprocess
 import threading
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import pytest
 import requests
 import schedules
-from conftest import DOWNLOADS, ROOT
+from conftest import DOWNLOADS, ROOT, fill
 from esrally import exceptions
 from esrally.client import EsClientFactory
 from esrally.utils.error_behavior import OnErrorBehavior
@@ -179,11 +176,7 @@ class Full(Fault):
     """The disk of the target is full for a while."""
 
     def strike(self):
-        file = self.stage.started["data"] / "full"
-        with contextlib.suppress(OSError), open(file, "wb", buffering=0) as f:
-            while True:
-                f.write(bytes(1 << 16))
-        self.later(2, file.unlink)
+        self.later(2, fill(self.stage.started["data"]).unlink)
 
 
 @dataclass(frozen=True)
@@ -270,21 +263,6 @@ def stages():
     for stage in made.values():
         launcher.stop(stage.target.name)
     shutil.rmtree(WORK, ignore_errors=True)
-
-
-@pytest.fixture(scope="module")
-def small_disk(tmp_path_factory):
-    """A file system of 100 MB for the data of a node."""
-    folder = tmp_path_factory.mktemp("disk", numbered=False)
-    for parent in (folder, *folder.parents[:2]):
-        parent.chmod(0o755)
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=100m", "none", folder], capture_output=True, text=True
-    )
-    if mounted.returncode:
-        pytest.skip(f"a small file system cannot be mounted: {mounted.stderr.strip()}")
-    yield Path(folder)
-    subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 @pytest.mark.long

@@ -8,9 +8,10 @@ import time
 
 import pytest
 import requests
-from conftest import DOWNLOADS, ROOT, WORK
+from conftest import DOWNLOADS, ROOT, WORK, fill
 
 from _tools.elasticsearch.nodes import Launcher
+from _tools.race.clusters import put_template
 from _tools.race.variables import VARIABLES
 
 LOST = WORK.with_name("test-lost")
@@ -30,18 +31,18 @@ def kill(cluster):
             each.kill()
 
 
-def race_that_loses(name, race_id):
-    """Kills a cluster amid a race; returns how long the race went on, and the lines of error."""
-    race, said, tasks = start("race", RACE_ID=race_id), [], set()
+def race_that_loses(strike, race_id, **variables):
+    """Strikes amid a race; returns how long the race went on, and the lines of error."""
+    race, said, tasks = start("race", RACE_ID=race_id, **variables), [], set()
     for line in race.stdout:
         said.append(line)
         tasks |= set(re.findall(r"Running (\S+)", line))
         if len(tasks) >= TASKS:
             break
     assert len(tasks) == TASKS, "".join(said)
-    kill(Launcher(LOST, DOWNLOADS).running(name))
+    strike()
     started = time.monotonic()
-    said += race.communicate(timeout=120)[0].splitlines(keepends=True)
+    said += race.communicate(timeout=240)[0].splitlines(keepends=True)
     seconds = time.monotonic() - started
     assert race.returncode, "".join(said)
     return seconds, [line.rstrip("\n") for line in said if line.startswith("[ERROR]")]
@@ -58,7 +59,7 @@ def up():
 
 def test_a_race_ends_with_one_line_soon_after_its_target_or_store_is_killed(up):
     for name, race_id in (("target", "lost-target"), ("metrics-store", "lost-store")):
-        seconds, errors = race_that_loses(name, race_id)
+        seconds, errors = race_that_loses(lambda name=name: kill(up.running(name)), race_id)
         assert seconds < 30, errors
         assert len(errors) == 1, errors
         assert errors[0].startswith(f"[ERROR] race {race_id} is INCOMPLETE: the {name} is lost, its process "), errors
@@ -69,3 +70,16 @@ def test_a_race_ends_with_one_line_soon_after_its_target_or_store_is_killed(up):
             requests.post(f"{store}/rally-metrics-*/_refresh", timeout=30).raise_for_status()
             found = requests.get(f"{store}/rally-metrics-*/_count?q=race-id:{race_id}", timeout=30).json()["count"]
             assert written <= found
+
+
+@pytest.mark.long
+def test_a_race_whose_metrics_store_has_a_full_disk_ends_with_a_line_that_says_so(up, small_disk):
+    store = up.start("full", port=9240, data=small_disk, heap="512m")
+    try:
+        put_template(store)
+        seconds, errors = race_that_loses(lambda: fill(small_disk), "full-store", STORE=store.url)
+    finally:
+        up.stop("full")
+    assert seconds < 120, errors
+    assert errors and all(line.isprintable() for line in errors)
+    assert "race full-store is INCOMPLETE" in errors[-1], errors

@@ -1,0 +1,104 @@
+"""Many races one after the other, and many rows: what grows that should not."""
+
+import os
+import subprocess
+import threading
+import time
+
+import numpy as np
+import psutil
+import pytest
+import requests
+from conftest import WORK, make
+from scipy import stats
+
+from _tools.elasticsearch.install import JRE_HOME
+
+pytestmark = pytest.mark.long
+RACES = 60
+WARM = 10
+"""Races after which nodes have settled."""
+LEVEL = 0.999
+"""Of the intervals of slopes: a dozen are held against zero."""
+LISTENING, WAITING = "LISTEN", "TIME_WAIT"
+KEPT = ("rally/.rally/benchmarks/races", "rally/.rally/logs", "reports", "elasticsearch")
+"""Below the work folder, what keeps a file for each race on purpose, or is the nodes'."""
+
+
+def node_figures(cluster):
+    """Of each node: heap after a full collection, open files and threads."""
+    for pid, _ in cluster.pids:
+        family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+        server = next(p for p in family if "org.elasticsearch.server" in " ".join(p.cmdline()))
+        subprocess.run([JRE_HOME / "bin" / "jcmd", str(server.pid), "GC.run"], check=True, capture_output=True)
+    found = {}
+    url = f"{cluster.url}/_nodes/stats/process,jvm"
+    for node in requests.get(url, timeout=30).json()["nodes"].values():
+        found[f"heap of {node['name']}, MB"] = node["jvm"]["mem"]["heap_used_in_bytes"] / 1e6
+        found[f"open files of {node['name']}"] = node["process"]["open_file_descriptors"]
+        found[f"threads of {node['name']}"] = node["jvm"]["threads"]["count"]
+    return found
+
+
+def machine_figures():
+    """Processes, ports and sockets of the machine, and files in the work folder that no race keeps."""
+    sockets = psutil.net_connections()
+    kept = [str(WORK / folder) for folder in KEPT]
+    files = [f for folder, _, files in os.walk(WORK) if not folder.startswith(tuple(kept)) for f in files]
+    return {
+        "processes": sum(p.status() != psutil.STATUS_ZOMBIE for p in psutil.process_iter()),
+        "ports": sum(s.status == LISTENING for s in sockets),
+        "sockets": sum(s.status != WAITING for s in sockets),
+        "files": len(files),
+    }
+
+
+def slope(values):
+    """Least slope of a straight line through values that one after the other took, by its interval, and the slope."""
+    fit = stats.linregress(np.arange(len(values)), values)
+    return fit.slope - stats.t.ppf((1 + LEVEL) / 2, len(values) - 2) * fit.stderr, fit.slope
+
+
+def test_nothing_grows_from_race_to_race(loaded, launcher):
+    params = "variants:D_td,transports:serial,passes:1,rounds:2,warmup_iterations:0,warmup_rounds:1"
+    seen = []
+    for number in range(RACES):
+        race = make("race", TEST_MODE=1, PARAMS=params, RACE_ID=f"endurance-{number}", VERBOSE=0)
+        assert race.returncode == 0, race.stdout[-3000:]
+        time.sleep(15)  # in which Rally's processes end
+        found = machine_figures()
+        for name in ("target", "metrics-store"):
+            found |= node_figures(launcher.running(name))
+        seen.append(found)
+    slopes = {name: slope([found[name] for found in seen[WARM:]]) for name in seen[0]}
+    for name, (least, middle) in slopes.items():
+        print(f"{name}: {seen[WARM][name]:.6g} to {seen[-1][name]:.6g}, {middle:+.3g} a race, at least {least:+.3g}")
+    assert {name for name, (least, _) in slopes.items() if least > 0} == set()
+
+
+def test_twenty_million_rows_take_no_more_memory_of_the_client(loaded):
+    seen, done = [], threading.Event()
+
+    def look():
+        while not done.wait(1.0):
+            own = [p for p in psutil.process_iter() if told(p)]
+            seen.append(max((p.memory_info().rss for p in own if p.is_running()), default=0) / 1e6)
+
+    def told(process):
+        try:
+            return process.environ().get("RALLY_HOME") == f"{WORK}/rally"
+        except psutil.Error:
+            return False
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        race = make("race", timeout=3000, CHALLENGE="ingest", PARAMS="epochs:20", RACE_ID="endurance-rows", VERBOSE=0)
+    finally:
+        done.set()
+        looking.join()
+    assert race.returncode == 0, race.stdout[-3000:]
+    half = len(seen) // 2
+    first, second = np.median(seen[half // 2 : half]), np.median(seen[half:])
+    print(f"largest process of Rally: {first:.0f} MB in the second quarter, {second:.0f} MB in the second half")
+    assert second < 1.1 * first
