@@ -36,8 +36,8 @@ def answer(race: Race) -> Iterator[Finding]:
         yield Finding("more documents", text, {"ratio": left})
     yield Finding("limited by", f"{bottleneck(top.last, race)} in {top.name}")
     missed = [n for n in queries if n in indexed and median(indexed[n].rates()).value < REACHED * queries[n].rate]
-    text = f"{len(missed) or 'none'} of {len(queries)} configurations: documents were not indexed at the rate asked for"
-    yield Finding("no room", text)
+    text = f"indexed at the rate asked for in {len(queries) - len(missed)} of {len(queries)} configurations"
+    yield Finding("documents", f"{text}{', not in ' if missed else ''}{', '.join(missed)}")
 
 
 def sections(race: Race) -> list[Section]:

@@ -1,6 +1,7 @@
 """The report of a capacity race, on races made of known costs."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from capacities import COSTS, DOCUMENTS, INDEX_COSTS, made
@@ -119,6 +120,16 @@ def test_a_mixed_race_sets_searches_beside_the_rate_of_documents():
     found = row(made("r", "capacity-mixed"), "while documents are indexed", "3s-0r-150")
     assert found["wanted"] == 150
     assert found["reached"] == pytest.approx(1, abs=0.0005)
+
+
+def test_a_mixed_race_says_where_documents_were_not_indexed_at_the_rate_asked_for():
+    whole = made("r", "capacity-mixed")
+    assert dict(answer_of(whole).lines())["documents"] == "indexed at the rate asked for in 18 of 18 configurations"
+    of = [s for s in whole.samples if (s.kind, s.meta["cell"]) == ("capacity-index", "3s-0r-150")]
+    lost = set(map(id, of[::2]))
+    some = replace(whole, samples=[s for s in whole.samples if id(s) not in lost])
+    expected = "indexed at the rate asked for in 17 of 18 configurations, not in 3s-0r-150"
+    assert dict(answer_of(some).lines())["documents"] == expected
 
 
 def test_the_sheet_has_a_row_per_cell_and_pass_and_what_is_compared_is_the_time():
