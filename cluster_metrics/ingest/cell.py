@@ -178,18 +178,19 @@ async def _ingest(es: Any, cell: IngestCell, rows: int) -> tuple[dict[str, Any],
 
 
 async def _asked(es: Any, cell: IngestCell, rows: int) -> dict[str, Any]:
-    """What the index takes once it is loaded: its size, and the time of the cell's queries.
+    """What the index takes once it is loaded: its size, its segments, and the time of the cell's queries.
 
     :raises esrally.exceptions.RallyAssertionError: when they do not find all rows; this ends the race.
     """
-    store = (await get(es, f"/{INDEX}/_stats/store"))["_all"]["primaries"]["store"]
+    primaries = (await get(es, f"/{INDEX}/_stats/store,segments"))["_all"]["primaries"]
     found, started = 0, time.perf_counter()
     for query in cell.asks:
         found += (await request(es, "POST", f"/{INDEX}/_count", {"query": query}))["count"]
     elapsed_ms = 1000 * (time.perf_counter() - started)
     if cell.asks and found != rows:
         raise exceptions.RallyAssertionError(f"{cell.name}: of {rows:,} rows its queries find {found:,}")
-    return {"store_bytes": store["size_in_bytes"]} | ({"asks_ms": elapsed_ms} if cell.asks else {})
+    kept = {"store_bytes": primaries["store"]["size_in_bytes"], "segments": primaries["segments"]["count"]}
+    return kept | ({"asks_ms": elapsed_ms} if cell.asks else {})
 
 
 async def _read(es: Any, cell: IngestCell, rows: int) -> dict[str, Any]:

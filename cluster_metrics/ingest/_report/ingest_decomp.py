@@ -359,7 +359,8 @@ def _resolution(least_ms: float) -> str:
 def _costs(cells: Clients, names: list[str]) -> list[str | Table]:
     counts = {"requests": "requests", "connections": "connections", "retries": "retries"}
     counts |= {"refresh_wall_ms": "refresh at the end ms"}
-    after: dict[str, CellFigure] = {"store_bytes": lambda m: m["store_bytes"] / m["rows"], "asks_ms": "asks_ms"}
+    after: dict[str, CellFigure] = {"store_bytes": lambda m: m["store_bytes"] / m["rows"]}
+    after |= {"segments": "segments", "asks_ms": "asks_ms"}
     rows = [
         {"cell": name}
         | {key: cells.per_million(key, name) for key in ("target_cpu_ms", "client_cpu_ms")}
@@ -371,7 +372,8 @@ def _costs(cells: Clients, names: list[str]) -> list[str | Table]:
     columns = [Words("cell", "configuration"), Column("target_cpu_ms", "target CPU", "s")]
     columns += [Column("client_cpu_ms", "client CPU", "s"), Column("bytes_out", "MB out"), Column("bytes_in", "MB in")]
     columns += [Column(key, text, form="{:,.0f}".format) for key, text in counts.items()]
-    columns += [Column("store_bytes", "store B a row"), Column("asks_ms", "counts by node ms")]
+    columns += [Column("store_bytes", "store B a row"), Column("segments", "segments")]
+    columns += [Column("asks_ms", "counts by node ms")]
     text = (
         "CPU and bytes per million rows, the others per round; medians over rounds. The target's CPU holds "
         "the refresh at the end, and some more of what it does when idle. Connections are those that the nodes "
