@@ -97,8 +97,8 @@ def ordered(trials: list[Trial]) -> list[Trial]:
 def tried(of: str, version: str) -> Iterator[Trial]:
     """The trials of a version."""
     python = f"python{version}" if of == "Python" else variable("PYTHON", sys.executable)
-    if not shutil.which(python):
-        raise RaceError(f"there is no [{python}] on the PATH; install it, or leave it out by VERSIONS")
+    if not shutil.which(python) or subprocess.run([python, "--version"], capture_output=True).returncode:
+        raise RaceError(f"no [{python}] on the PATH runs; install it, or leave it out by VERSIONS")
     clone = _clone("elasticsearch" if of == "Elasticsearch" else f"{of}-{version}")
     own, make = str(clone / "_venv" / "bin" / "python"), ["make", "--no-print-directory", f"PYTHON={python}"]
     setup = [[*make, "_venv/ready"]]
