@@ -11,7 +11,7 @@ from esrally import exceptions
 
 from cluster_metrics.corpus.encoded import Bodies, generate_bodies, metrics_bodies
 from cluster_metrics.corpus.metrics import FIELDS, Metrics
-from cluster_metrics.ingest.weblogs import MAPPINGS, WebLogs
+from cluster_metrics.ingest.weblogs import BATCHES, MAPPINGS, WebLogs
 from cluster_metrics.wire import smile
 from cluster_metrics.wire.bulk import send_bulk
 from cluster_metrics.wire.requests import Request, send
@@ -136,7 +136,8 @@ def test_the_web_log_is_taken_in_every_format(loaded, tmp_path, with_client, enc
 
 def test_a_race_measures_every_cell_and_encoder_and_answers_the_blog(loaded, recorded, tmp_path):
     params = tmp_path / "params.json"
-    params.write_text(json.dumps({"warmup_iterations": 0, "ingest_rounds": 1, "epochs": 1, "bulk_sizes": [100, 1000]}))
+    given = {"warmup_iterations": 0, "ingest_rounds": 1, "bulk_sizes": [100, 1000], "client_counts": 2}
+    params.write_text(json.dumps(given))
     race = make("race", TEST_MODE=1, CHALLENGE="ingest-formats", RACE_ID="formats", PARAMS=params)
     assert race.returncode == 0, race.stdout[-5000:]
     assert "INCOMPLETE" not in race.stdout
@@ -145,15 +146,15 @@ def test_a_race_measures_every_cell_and_encoder_and_answers_the_blog(loaded, rec
     folder = WORK / "reports" / "formats"
     with open(folder / "es_profile_ingest_formats.csv") as f:
         rows = list(csv.DictReader(f))
-    sizes = {(row["corpus"], row["encoding"], row["bulk_size"]) for row in rows}
-    assert sizes == {
-        (corpus, encoding, size)
-        for corpus in ("metrics", "weblogs")
-        for encoding in ("json", "smile-32")
-        for size in ("100", "1000")
-    }
+    seen = {(row["corpus"], row["lines"], row["encoding"], row["bulk_size"], row["clients"]) for row in rows}
+    of = [(corpus, lines, size, "2") for corpus, lines in (("metrics", "0"), ("weblogs", "1")) for size in (100, 1000)]
+    of += [("batches", str(lines), 1000 // lines, "1") for lines in BATCHES]
+    encodings = ("json", "smile-32")
+    assert seen == {(corpus, n, e, str(size), clients) for corpus, n, size, clients in of for e in encodings}
+    assert all(float(row["read_ms"]) > 0 and int(row["segments"]) > 0 for row in rows)
+    assert "the larger the documents, the less over the network" in race.stdout
     by_cell = {row["cell"]: int(row["bytes_out"]) / int(row["rows"]) for row in rows}
-    assert (by_cell["metrics-json-100-by-1"], by_cell["metrics-smile-32-100-by-1"]) == (96, 79)
+    assert (by_cell["metrics-json-100-by-2"], by_cell["metrics-smile-32-100-by-2"]) == (96, 79)
     with open(folder / "es_profile_encoders.csv") as f:
         encoders = {(row["corpus"], row["encoder"]) for row in csv.DictReader(f)}
     assert {("metrics", "json"), ("weblogs", "smile-32"), ("weblogs", "smile-64")} < encoders

@@ -38,6 +38,7 @@ SMALL = {
     "configurations": ["production", "msearch", "shards-2", "rollup", "cached"],
     "shares_permille": [1000, 100],
     "bulk_sizes": [100],
+    "weblog_documents": 1000,
     "client_counts": [1],
     "word_documents": 1000,
     "capacity_shards": [1, 2],

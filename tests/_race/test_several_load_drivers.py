@@ -44,24 +44,31 @@ class Driver:
         unshare = ["unshare", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc", "sleep", "infinity"]
         self._outer = subprocess.Popen(["ip", "netns", "exec", name, *unshare])
         stack.callback(self._end)
+        while not (children := psutil.Process(self._outer.pid).children()):
+            assert self._outer.poll() is None
+        (self._first,) = children
 
     def _end(self):
         self._outer.kill()  # and with it the first process of its namespace, and so all of them
         self._outer.wait(timeout=30)
 
     def run(self, *command, timeout=600):
-        (first,) = psutil.Process(self._outer.pid).children()
+        """Runs a command on this host; returns its exit code and what it said."""
         env = os.environ | {"RALLY_HOME": str(self.home), "THESPIAN_BASE_IPADDR": self.address}
-        return subprocess.run(
-            ["nsenter", f"--target={first.pid}", "--net", "--pid", "--mount", *command],
-            cwd=ROOT,
-            env=env | {"RALLY_RUNNING_IN_DOCKER": "TRUE"} if command[0] == ESRALLY else env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=timeout,
-        )
+        if command[0] == ESRALLY:
+            env["RALLY_RUNNING_IN_DOCKER"] = "TRUE"  # in which a daemon would stay in the foreground
+        enter = ["nsenter", f"--target={self._first.pid}", "--net", "--pid", "--mount", "env", "-C", str(ROOT)]
+        with open(self.home / "said", "w+b") as said:  # no pipe, which a daemon would keep open
+            done = subprocess.run(
+                [*enter, *command],
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                timeout=timeout,
+            )
+            said.seek(0)
+            return done.returncode, said.read().decode(errors="replace")
 
 
 @pytest.fixture(scope="module")
@@ -119,8 +126,8 @@ def drivers(secured, stack):
         (driver.home / ".rally").mkdir()
         (driver.home / ".rally" / "rally.ini").write_text("\n".join([*lines[:at], *own, *lines[at:], ""]))
         coordinator = f"--coordinator-ip={found[0].address}"
-        started = driver.run(f"{ESRALLY}d", "start", f"--node-ip={driver.address}", coordinator)
-        assert started.returncode == 0, started.stdout
+        code, said = driver.run(f"{ESRALLY}d", "start", f"--node-ip={driver.address}", coordinator)
+        assert code == 0, said
     return found
 
 
@@ -132,7 +139,7 @@ def race(secured, drivers, tmp_path_factory):
     def race(race_id, challenge, params, count=DRIVERS):
         file = tmp_path_factory.mktemp("params") / "params.json"
         file.write_text(json.dumps(params))
-        done = drivers[0].run(
+        code, said = drivers[0].run(
             ESRALLY,
             "race",
             "--track-path=.",
@@ -146,7 +153,7 @@ def race(secured, drivers, tmp_path_factory):
             "--test-mode",
             "--on-error=abort",
         )
-        assert done.returncode == 0, done.stdout[-5000:]
+        assert code == 0, said[-5000:]
         report = make("report", WORK=WORK, RACE=race_id, INI=drivers[0].home / ".rally" / "rally.ini")
         assert report.returncode == 0 and "INCOMPLETE" not in report.stdout, report.stdout[-5000:]
         return report.stdout
