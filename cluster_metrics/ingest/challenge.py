@@ -390,7 +390,7 @@ INGEST_FORMATS = Challenge(
     compared=Compared(
         cell.SAMPLE, ("wall_ms", "target_cpu_ms", "client_cpu_ms"), f"metrics-{BASE}-1000-by-1", "ingest_rounds"
     ),
-    minutes=55,
+    minutes=48,
     disk_factor=4,
     test_mode={"ingest_rounds": 2, "warmup_iterations": 1},
     limits=(SHORT,),
