@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import io
 import json
-import logging
 from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +15,6 @@ from .smile import CONTENT_TYPE as SMILE
 REFUSAL_CHARS = 600
 """Of an error's reason that are shown: the names of an action and of the privileges that allow it take some 300."""
 FORBIDDEN = (401, 403)
-LOG = logging.getLogger("elastic_transport.node")
-"""Of each request and response, whole, at the level of debugging."""
 MEANINGS = (
     ("pragma", "this build of Elasticsearch refuses the pragma data_partitioning"),
     ("Unknown index", "the index is missing, run the tasks tagged setup first"),
@@ -117,10 +114,7 @@ def aside(es: Any) -> Iterator[None]:
 def once(es: Any) -> Any:
     """The same client, which sends a request one time. By default it repeats one up to three times, at once and
     uncounted, after a lost connection and after the status 429, 502, 503 or 504: times would be those of all attempts
-    together, and documents could be indexed twice. Nor is each body made text for a log that nobody keeps, which the
-    transport does wherever there is any: with bytes that are no UTF-8, such as SMILE, that takes 3 ns a byte."""
-    if not LOG.isEnabledFor(logging.DEBUG):
-        LOG.propagate = False
+    together, and documents could be indexed twice."""
     return _kept(es, "sends_once", max_retries=0)
 
 

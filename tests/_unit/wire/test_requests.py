@@ -1,17 +1,15 @@
 """Requests that fail: what is said of them, what they end, and which are repeated."""
 
 import asyncio
-import logging
 
 import elasticsearch
 import pytest
-from elastic_transport import BaseNode
 from esrally import exceptions
 from fakes import LOST, TIMEOUT, FakeEs, Refused, Script
 
 from cluster_metrics.core.rounds import losing_one
 from cluster_metrics.wire.bulk import load
-from cluster_metrics.wire.requests import LOG, Request, aside, at_once, get, guarding, once, refusal, request, send
+from cluster_metrics.wire.requests import Request, aside, at_once, get, guarding, refusal, request, send
 
 PRIVILEGE = (
     "action [indices:admin/delete] is unauthorized for user [reader] with effective roles [reader] on indices "
@@ -169,25 +167,3 @@ def test_when_one_of_several_fails_the_others_stop():
 
     asyncio.run(run())
     assert done == []
-
-
-class Body(bytes):
-    """A body that counts how often it is made text."""
-
-    texts = 0
-
-    def decode(self, *_):
-        Body.texts += 1
-        return ""
-
-
-@pytest.mark.parametrize("level, texts", [(logging.WARNING, 0), (logging.DEBUG, 1)])
-def test_a_body_is_made_text_only_for_a_log_that_is_kept(monkeypatch, level, texts):
-    monkeypatch.setattr(LOG, "propagate", True)
-    monkeypatch.setattr(LOG, "level", level)
-    monkeypatch.setattr(Body, "texts", 0)
-    LOG.manager._clear_cache()
-    once(FakeEs(lambda *_: {}))
-    BaseNode._log_request(None, "POST", "/_bulk", None, Body(b":)"))
-    assert Body.texts == texts
-    LOG.manager._clear_cache()
