@@ -137,6 +137,18 @@ def detectable(estimate: Estimate, threshold: float = THRESHOLD, tests: int = 1)
     return math.expm1(math.log1p(threshold) + math.log(high / low) / 2 * away / bound)
 
 
+def decided_by(of: Judged) -> float:
+    """Units that would show a change or equivalence where neither is shown, were the ratio as it is and its interval
+    narrower by the root of their number; nan where a change counts from more than the greatest that does not matter."""
+    away, (low, high) = abs(math.log(of.estimate.value)), of.estimate.bounds(1 - 2 * LEVEL)
+    rooms = (
+        (math.log(of.high / of.low), away - math.log1p(of.gate.threshold)),
+        (math.log(high / low), math.log1p(of.gate.delta) - away),
+    )
+    units = [of.estimate.n * (width / 2 / room) ** 2 for width, room in rooms if room > 0]
+    return float(math.ceil(min(units))) if units else math.nan
+
+
 def gate_of(compared: Compared, enough: int = 0) -> Gate:
     """The gate of a challenge, with the make variable ``DELTA``.
 

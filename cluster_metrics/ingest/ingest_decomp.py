@@ -98,6 +98,27 @@ async def send_by_rally(es: Any, index: str, body: bytes, documents: int) -> Bul
     return counts
 
 
+def _post(url: str, config: Any, **options: Any) -> Any:
+    """What ``requests.post`` does, by the certificates of Rally's client and, as that, by no proxy of the environment.
+
+    :param config: of a node of that client.
+    """
+    import requests
+
+    class Trusting(requests.adapters.HTTPAdapter):
+        def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+            super().init_poolmanager(*args, ssl_context=config.ssl_context, **kwargs)
+
+        def cert_verify(self, *args: Any) -> None:
+            """The context does."""
+
+    with requests.Session() as session:
+        session.trust_env = False
+        if config.ssl_context:
+            session.mount("https://", Trusting())
+        return session.post(url, verify=config.verify_certs, timeout=TIMEOUT_S, **options)
+
+
 async def send_by_requests(es: Any, index: str, body: bytes, documents: int) -> BulkCounts:
     """Sends a bulk body by ``requests.post``, a connection for each, and decodes all of the response.
 
@@ -107,16 +128,11 @@ async def send_by_requests(es: Any, index: str, body: bytes, documents: int) -> 
     import requests
 
     node = es.transport.node_pool.get()
-    options: dict[str, Any] = {
-        "headers": {**es._headers, "content-type": "application/x-ndjson"},
-        "verify": (node.config.ca_certs or True) if node.config.verify_certs else False,
-        "cert": (node.config.client_cert, node.config.client_key) if node.config.client_cert else None,
-        "timeout": TIMEOUT_S,
-    }
+    url, headers = f"{node.base_url}/{index}/_bulk", {**es._headers, "content-type": "application/x-ndjson"}
     started = time.perf_counter()
     es.on_request_start()
     try:
-        answer = await asyncio.to_thread(requests.post, f"{node.base_url}/{index}/_bulk", data=body, **options)
+        answer = await asyncio.to_thread(_post, url, node.config, data=body, headers=headers)
     except requests.RequestException as e:
         raise elasticsearch.ConnectionError(str(e), errors=(e,)) from None
     finally:
@@ -146,7 +162,7 @@ def asked(epoch: int, node: str) -> dict[str, Any]:
 class Rows:
     """The first rows of an epoch in each form that a client starts from, made before anything is timed.
 
-    :param count: how many.
+    :param count: how many one client sends, see :meth:`.steps.Client.rows`.
     :param backoff: how rows that a full queue rejected are sent again.
     """
 
@@ -157,18 +173,18 @@ class Rows:
         self._encoded = functools.cache(partial(metrics_bodies, corpus, epoch, rows_file))
         with open(rows_file, "rb") as f:
             self._decoded = [json.loads(f.readline()) for _ in range(count)]
-        self._asks = [asked(epoch, node) for node in sorted({row["node"] for row in self._decoded})]
+        self._asks = [asked(epoch, node) for node in corpus.node_names()]
         self._bodies: Iterator[tuple[int, bytes]] = iter(())
 
-    def cells(self, design: str) -> list[IngestCell]:
-        """All cells of a design, with Rally's own bulk runner as the last."""
-        found = [
-            self._cell(name, client) for name, client in clients(design, has_orjson(), self._corpus.timestamps).items()
-        ]
+    def cells(self, design: str) -> list[tuple[IngestCell, int]]:
+        """All cells of a design, each with how many rows it has, with Rally's own bulk runner as the last."""
+        found = clients(design, has_orjson(), self._corpus.timestamps)
+        most = self._corpus.rows_per_epoch
+        cells = [(self._cell(name, client), client.rows(self.count, most)) for name, client in found.items()]
         return [
-            *found,
-            replace(found[0], name=REQUESTS, send=send_by_requests),
-            IngestCell(NATIVE, self._by_rally, send_by_rally, asks=self._asks),
+            *cells,
+            (replace(cells[0][0], name=REQUESTS, send=send_by_requests), self.count),
+            (IngestCell(NATIVE, self._by_rally, send_by_rally, asks=self._asks), self.count),
         ]
 
     def _cell(self, name: str, client: Client) -> IngestCell:
@@ -211,8 +227,8 @@ class Rows:
 
 
 class IngestDecompParams(RoundParams):
-    """Param source of the rounds: every cell of the design once in seeded order, all with the same rows, the first of
-    epoch 1; where there is a sampler, some of them once more while it records.
+    """Param source of the rounds: every cell of the design once in seeded order, with the first rows of epoch 1; where
+    there is a sampler, some of them once more while it records.
 
     Track parameters: ``design``, ``cell_rows``, ``number_of_shards``, ``number_of_replicas``, ``seed``,
     ``bulk_retries``, ``bulk_retry_pause_ms``, ``delete_foreign_index``, ``sampler``, ``sampled_cells``.
@@ -221,21 +237,20 @@ class IngestDecompParams(RoundParams):
     def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
         super().__init__(track, params, **kwargs)
         self._prepared = Prepared(track, Metrics)
-        self._cells: dict[tuple[str, str], IngestCell] = {}
+        self._cells: dict[tuple[str, str], tuple[IngestCell, int]] = {}
 
     def round(self, number: int) -> dict[str, Any]:
-        count = self.values["cell_rows"]
         if not self._cells:  # no sooner, for Rally makes param sources before the corpus is there
-            rows = Rows(self._prepared.corpus, 1, self._prepared.file(), count, Backoff.of(self.values))
-            cells = rows.cells(self.values["design"])
+            file, each = self._prepared.file(), self.values["cell_rows"]
+            cells = Rows(self._prepared.corpus, 1, file, each, Backoff.of(self.values)).cells(self.values["design"])
             if self.values["sampler"] != NONE:
                 wanted = self.values["sampled_cells"]
-                cells += [replace(cell, kind=SAMPLED) for cell in cells if cell.name in wanted]
-            self._cells = {(cell.name, cell.kind): cell for cell in cells}
+                cells += [(replace(cell, kind=SAMPLED), rows) for cell, rows in cells if cell.name in wanted]
+            self._cells = {(cell.name, cell.kind): (cell, rows) for cell, rows in cells}
         mappings = index_body(self.track, NAME)["mappings"]
         order = shuffled(list(self._cells), self.values["seed"], "ingest", number)
         return {
-            "cells": [(self._cells[key], count, mappings) for key in order],
+            "cells": [(*self._cells[key], mappings) for key in order],
             "settings": index_settings(self.values),
             "foreign": self.values["delete_foreign_index"],
             "sampler": self.values["sampler"],

@@ -49,6 +49,15 @@ class Client:
     source: bool = True
     mode: str = "standard"
 
+    def rows(self, each: int, most: int) -> int:
+        """The rows of its cell. Each of several clients that send slices has as many as one alone, so that a cell of
+        theirs is not over in an instant; clients that encode share those of one, which are in memory.
+
+        :param each: of one client.
+        :param most: of a cell.
+        """
+        return min(each * self.clients, most) if self.sliced else each
+
     def shaped(self, in_mode: Callable[[dict[str, Any], str], dict[str, Any]], body: dict[str, Any]) -> dict[str, Any]:
         """The body of its index.
 

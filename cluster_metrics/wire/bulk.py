@@ -297,4 +297,5 @@ def _failure(error: dict[str, Any], status: int | None) -> tuple[str, str]:
     """Status, if the response was not filtered, with the type of the error, and its reason in one line."""
     kind = error["type"] if status is None else f"{status} {error['type']}"
     reason = " ".join(str(error.get("reason")).split())
-    return REJECTED if REJECTED.endswith(kind) else kind, _meant(reason[:REASON_CHARS], reason + _root_reason(error))
+    named = REJECTED if kind in (REJECTED, REJECTED.partition(" ")[2]) else kind
+    return named, _meant(reason[:REASON_CHARS], reason + _root_reason(error))

@@ -27,7 +27,7 @@ def cells(tmp_path_factory):
     path = corpus.generate(0, folder)
     for encoding in ("json", "smile-32"):
         generate_bodies(corpus, 0, encoding, path)
-    return {cell.name: cell for cell in Rows(corpus, 1, str(path), ROWS).cells("cumulative")}
+    return {cell.name: cell for cell, _ in Rows(corpus, 1, str(path), ROWS).cells("cumulative")}
 
 
 @pytest.fixture

@@ -159,7 +159,10 @@ def answer(race: Race) -> Iterator[Finding]:
         by = " by these clients, what the cluster can take is not shown" if unknown else ""
         text = f"{verdict}{by}: {part} of {goal:,.0f} documents/s"
         yield Finding("target", text, {"rate": average})
-    yield steady_rate(race)
+    if (spike := pace_of(race.parameters)["spike_docs_per_second"]) and (best := _best_in_spike(race)) is not None:
+        yield Finding("spike", f"{_of_spike(best, spike)}: {best:,.0f} of {spike:,.0f} documents/s")
+    if not race.parameters["paced"]:  # else it is the rate that was asked for
+        yield steady_rate(race)
     if len(steady):
         gap = median(steady).value / mean(steady).value - 1
         text = f"{stability.signed(gap)} off its mean: the rate is {'even' if abs(gap) <= CLOSE else 'uneven'}"
@@ -268,9 +271,14 @@ def _spike(race: Race, goal: float, seconds: float) -> str:
     spike, best = f"spike of {goal:,.0f} documents/s for {seconds / 60:,.0f} min", _best_in_spike(race)
     if best is None:
         return f"The load lasted {number(rates.loads(race)[0].seconds)} s, too short for a {spike}.\n"
-    verdict = REACHED if best >= ON_TIME * goal else "not reached"
+    verdict = _of_spike(best, goal)
     where = "during it" if race.parameters["paced"] else "in the best stretch as long"
     return f"The {spike} was **{verdict}**: {best:,.0f} documents/s {where}.\n"
+
+
+def _of_spike(best: float, goal: float) -> str:
+    """Whether a rate reaches that of a spike."""
+    return REACHED if best >= ON_TIME * goal else "not reached"
 
 
 def _gap(average: Estimate, middle: Estimate) -> str:

@@ -263,8 +263,9 @@ def finding(found: Bottleneck, of: str = "") -> Finding:
 
 
 def target_cores(race: Race) -> float:
-    """CPU cores that the nodes of the target which hold data may use."""
-    return float(sum(race.cores(node) for node in race.target))
+    """CPU cores that the nodes of the target may use together; on the load driver's machine no more than it has."""
+    cores = float(sum(race.cores(node) for node in race.target))
+    return min(cores, race.machine["cores"]) if race.local and shared(race) else cores
 
 
 def parts_of(race: Race, cores: Mapping[str, float]) -> dict[str, float]:
@@ -278,10 +279,9 @@ def shared(race: Race) -> bool:
     return race.local is not False and bool(race.machine.get("cores"))
 
 
-def told_by(looks: Looks, key: str, most: bool = False) -> float | None:
-    """How much of the time a counter of ms ran, over all nodes or of the one with most; None where no node tells."""
-    growth = looks.growth(key).values()
-    return None if not growth else max(growth) if most else sum(growth)
+def told_by(looks: Looks, key: str) -> float | None:
+    """How much of the time a counter of ms ran on the node where it did most; None where no node tells."""
+    return max(looks.growth(key).values(), default=None)
 
 
 def of_load(race: Race, load: Load, on_time: bool = False) -> Usage | None:
@@ -312,7 +312,7 @@ def of_load(race: Race, load: Load, on_time: bool = False) -> Usage | None:
         rejected=sum(r.meta.get("repeated_docs", 0) for r in requests),
         throttled=told_by(looks, "index_throttle_ms"),
         merge_throttled=told_by(looks, "merge_throttle_ms"),
-        disk=told_by(looks, "disk_busy_ms", most=True),
+        disk=told_by(looks, "disk_busy_ms"),
         sent=sent,
         worked=worked,
         threads=values["number_of_shards"],
@@ -369,7 +369,7 @@ def of_cell(race: Race, samples: Sequence[Sample], knobs: tuple[str, str]) -> Us
                 rejected=s.meta.get("repeated_docs", 0),
                 throttled=told_by(seen, "index_throttle_ms"),
                 merge_throttled=told_by(seen, "merge_throttle_ms"),
-                disk=told_by(seen, "disk_busy_ms", most=True),
+                disk=told_by(seen, "disk_busy_ms"),
                 sent=s.meta["send_ms"] / s.meta["wall_ms"],
                 worked=s.meta["took_ms"] / s.meta["wall_ms"],
                 threads=race.parameters.get("number_of_shards", 1),

@@ -1,6 +1,7 @@
 """Explains an ingest-decomp race: where the seconds of an ingest go, and what each change to the client buys."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from _tools.report import answer as answers
@@ -9,14 +10,14 @@ from _tools.report.answer import Finding, RaceWarning, times_as_fast
 from _tools.report.cells import Cells
 from _tools.report.cells import Figure as CellFigure
 from _tools.report.gains import Gain, over_base
-from _tools.report.race import Race
+from _tools.report.race import Race, Sample
 from _tools.report.references import PROFILING, beside
 from _tools.report.sampled import sampled
 from _tools.report.section import Figure, Section
-from _tools.report.stats import Estimate, optimism
+from _tools.report.stats import Estimate, Samples, optimism
 from _tools.report.table import Column, Table, Words, share, times
 from _tools.report.text import interval, number, percent
-from _tools.report.verdicts import Judged, Verdict, gate_of, judge
+from _tools.report.verdicts import Judged, Verdict, decided_by, gate_of, judge
 from cluster_metrics.core.change import KINDS, Change
 from cluster_metrics.core.sampler import NONE, SAMPLER
 from cluster_metrics.ingest._report import costs as bare
@@ -31,6 +32,8 @@ REFERENCE_WALL_S = 76.9
 REFERENCE_CLIENT_SHARE = 0.47
 """Of the wall time, client and network; same place."""
 KNOBS = ("clients", "documents of a request")
+SUMS = ("wall_ms", "target_cpu_ms", "client_cpu_ms", "store_bytes")
+"""What grows with the rows of a cell, of which those of several clients have more."""
 COARSE_MS = 100
 """A shortest ``took`` this long tells of a cached clock, which Elasticsearch reads every 200 ms by default."""
 
@@ -44,13 +47,17 @@ class Clients(Cells):
     def __init__(self, race: Race):
         super().__init__(race.of(SAMPLE))
 
+    def values(self, figure: CellFigure, *names: Hashable) -> list[Samples]:
+        """See there; :data:`SUMS` are per million rows, in thousands: of a time in ms seconds, of bytes kB."""
+        return super().values(_per_million(figure) if figure in SUMS else figure, *names)
+
     def per_million(self, key: str, cell: str) -> Estimate:
-        """Per million rows, in thousands: of a time in ms seconds, of bytes kB."""
-        return self.one(lambda meta: 1000 * meta[key] / meta["rows"], cell)
+        """Per million rows, in thousands."""
+        return self.one(_per_million(key), cell)
 
     def saved(self, base: str, cell: str) -> Estimate:
         """Wall time that a cell saves against another, in seconds per million rows, each round by itself."""
-        return self.of(lambda b, c: b - c, lambda meta: 1000 * meta["wall_ms"] / meta["rows"], base, cell)
+        return self.of(lambda b, c: b - c, "wall_ms", base, cell)
 
     def share_saved(self, base: str, cell: str) -> Estimate:
         """The same as a share of the naive client's wall time."""
@@ -59,6 +66,10 @@ class Clients(Cells):
     def times_as_fast(self, base: str, cell: str) -> Estimate:
         """Wall time of ``base`` over that of the cell, formed within each round."""
         return self.ratio("wall_ms", cell, base)
+
+
+def _per_million(key: Any) -> Callable[[Mapping[str, Any]], float]:
+    return lambda meta: 1000 * meta[key] / meta["rows"]
 
 
 def taken(race: Race, cells: Clients) -> list[tuple[Step, str]]:
@@ -157,7 +168,7 @@ def changes(race: Race) -> Iterator[Gain]:
 
 
 def _bytes(meta: Mapping[str, Any]) -> float:
-    return meta["bytes_out"] + meta["bytes_in"]
+    return (meta["bytes_out"] + meta["bytes_in"]) / meta["rows"]
 
 
 def sections(race: Race) -> list[Section]:
@@ -199,9 +210,17 @@ def files(race: Race) -> Iterator[tuple[str, str]]:
         yield from cpu.files(race, HOW)
 
 
+def compared_in(race: Race) -> list[Sample]:
+    """The samples, with what is compared per million rows, in thousands: how many a cell has may differ."""
+    figures = [key.name for key in race.record.compared.derived]
+    samples = sorted(race.of(SAMPLE), key=lambda sample: sample.cell)
+    return [replace(s, meta=s.meta | {key: _per_million(key)(s.meta) for key in figures}) for s in samples]
+
+
 def _rounds_figure(race: Race, cells: Clients) -> Figure:
-    shown = {name: cells.samples(name).values() for name in (NAIVE, best(race, cells))}
-    return timelines.over_time(shown, "wall_ms", "wall ms per configuration")
+    shown = {NAIVE, best(race, cells)}
+    of = {name: [s for s in compared_in(race) if s.cell == name] for name in shown}
+    return timelines.over_time(of, "wall_ms", "wall s per million rows")
 
 
 def _advice(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> str:
@@ -252,18 +271,21 @@ def _changes(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> list[
             "speedup": cells.times_as_fast(base, step.name),
             "verdict": found[step.name].text,
             "found": found[step.name].found,
+            "decided_by": decided_by(of) if (of := found[step.name]).verdict is Verdict.NOT_SHOWN else None,
             "target_cpu": cells.ratio("target_cpu_ms", base, step.name),
         }
         for step, base in steps
     ]
     columns = [Words("step", "step"), Column("saved_s", "saves", "s"), share("share", "of naive")]
     columns += [Column("speedup", "times as fast"), Words("verdict", "verdict")]
-    columns += [share("found", "change found in 80 %"), times("target_cpu", "target's CPU")]
+    columns += [share("found", "change found in 80 %"), Column("decided_by", "rounds to decide", form="{:,.0f}".format)]
+    columns += [times("target_cpu", "target's CPU")]
     text = (
         f"{_against(race)}, per million rows, formed within each round; medians over rounds. Rows are decoded, and "
         "files in memory, before the clock runs: so slices show what encoding costs a client that must do it while it "
-        "sends. All clients are coroutines of one process and share its CPU. Each run is short, so it sees "
-        "few refreshes and merges."
+        "sends. All clients are coroutines of one process and share its CPU. Each cell is short, so it sees "
+        "few refreshes and merges; of several clients that send slices each has as many rows as one alone. What is not "
+        "shown would be decided by so many rounds, were it as it is now."
     )
     return [text, Table("changes", columns, rows)]
 
@@ -362,23 +384,25 @@ def _costs(cells: Clients, names: list[str]) -> list[str | Table]:
     after: dict[str, CellFigure] = {"store_bytes": lambda m: m["store_bytes"] / m["rows"]}
     after |= {"segments": "segments", "asks_ms": "asks_ms"}
     rows = [
-        {"cell": name}
+        {"cell": name, "rows": cells.one("rows", name).value}
         | {key: cells.per_million(key, name) for key in ("target_cpu_ms", "client_cpu_ms")}
         | {key: cells.per_million(key, name).value / 1000 for key in ("bytes_out", "bytes_in")}
         | {key: cells.one(key, name).value for key in counts}
         | {key: cells.one(figure, name) for key, figure in after.items() if len(cells.known(key, name))}
         for name in names
     ]
-    columns = [Words("cell", "configuration"), Column("target_cpu_ms", "target CPU", "s")]
+    columns = [Words("cell", "configuration"), Column("rows", "rows", form="{:,.0f}".format)]
+    columns += [Column("target_cpu_ms", "target CPU", "s")]
     columns += [Column("client_cpu_ms", "client CPU", "s"), Column("bytes_out", "MB out"), Column("bytes_in", "MB in")]
     columns += [Column(key, text, form="{:,.0f}".format) for key, text in counts.items()]
     columns += [Column("store_bytes", "store B a row"), Column("segments", "segments")]
     columns += [Column("asks_ms", "counts by node ms")]
     text = (
-        "CPU and bytes per million rows, the others per round; medians over rounds. The target's CPU holds "
-        "the refresh at the end, and some more of what it does when idle. Connections are those that the nodes "
-        "accepted, one of them to ask for their number where none is kept open. The store is that of the primary "
+        "CPU and bytes are per million rows, the others per round; medians over rounds. The target's "
+        "CPU holds the refresh at the end, and some more of what it does when idle. Connections are those that the "
+        "nodes accepted, one of them to ask for their number where none is kept open. The store is that of the primary "
         "shards after the refresh, their segments not merged. What the filter of the production query takes then, "
-        "without a query cache, is seen by counting the documents of each node in the epoch, one request after another."
+        "without a query cache, is seen by counting the documents of each node in the epoch, one after another; "
+        "it is to be compared between cells of as many rows."
     )
     return [text, Table("costs", columns, rows)]

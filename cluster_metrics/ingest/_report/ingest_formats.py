@@ -1,7 +1,6 @@
 """Explains an ingest-formats race: what SMILE buys over JSON, by bulk size, and whether a blog's claims hold."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,132 +8,27 @@ import numpy as np
 from _tools.report import cells as rounds
 from _tools.report import plots, stability
 from _tools.report.answer import Finding, times_as_fast
-from _tools.report.cells import Figure as CellFigure
-from _tools.report.gains import Gain, inverse, over_base
+from _tools.report.gains import Gain, over_base
 from _tools.report.race import Race
 from _tools.report.references import SMILE as SMILE_BLOG
 from _tools.report.section import Figure, Section
-from _tools.report.stats import ENOUGH, Estimate, Samples, mean, median, paired_ratio
+from _tools.report.stats import median, paired_ratio
 from _tools.report.table import Column, Table, Words, share
-from _tools.report.text import percent, with_interval
-from _tools.report.verdicts import THRESHOLD, Verdict, benjamini_hochberg, gate_of, judge
+from _tools.report.text import with_interval
+from _tools.report.verdicts import benjamini_hochberg, gate_of, judge
 from cluster_metrics.core.change import Change
-from cluster_metrics.ingest.cell import SAMPLE
 from cluster_metrics.ingest.ingest_formats import BASE, ENCODING, PRICES, READ
 
 from .bottleneck import bottleneck, finding, of_cells, section_of_cells
+from .format_cells import Cells, Series, bytes_of, cores, gain_over_sizes, overall, per_million, saved
+from .format_claims import claims, stated
 
 KNOBS = ("client_counts", "bulk_sizes")
-BLOG_GAIN = 1.05
-"""SMILE: 'the 5+% of throughput improvement at all bulk sizes'."""
-BLOG_NETWORK = (0.10, 0.20)
-"""SMILE: what less goes over the network, typically."""
 COSTS = {"target_cpu": "target_cpu_ms", "client_cpu": "client_cpu_ms", "bytes": "bytes_out"}
 KEPT = {"store": "store_bytes", "read": "read_ms"}
 """What an index costs once it is loaded, where a race recorded it: its size, and reading its documents back."""
 USUAL_SIZE = 1000
 """Documents a request that other sizes are held against."""
-BLOG_GC = 0.5
-"""SMILE guesses that 'the bulk' of what is saved is garbage collection."""
-
-
-@dataclass(frozen=True)
-class Series:
-    """The cells of a corpus in one format with one number of clients, over bulk sizes.
-
-    :param lines: of the web log in a document of batches, which have one bulk size; 0 for all else.
-    """
-
-    corpus: str
-    clients: int
-    encoding: str
-    lines: int = 0
-
-    @classmethod
-    def of(cls, meta: Mapping[str, Any]) -> "Series":
-        """That of a sample."""
-        lines = meta["lines"] if meta["corpus"] == "batches" else 0
-        return cls(meta["corpus"], meta["clients"], meta["encoding"], lines)
-
-    @property
-    def base(self) -> "Series":
-        """The same in JSON."""
-        return replace(self, encoding=BASE)
-
-    @property
-    def load(self) -> str:
-        clients = f"{self.clients} {'client' if self.clients == 1 else 'clients'}"
-        return f"{self.corpus} of {self.lines}, {clients}" if self.lines else f"{self.corpus}, {clients}"
-
-
-class Cells(rounds.Cells):
-    """The samples of a race by series and bulk size, paired by round."""
-
-    def __init__(self, race: Race):
-        super().__init__(race.of(SAMPLE), of=lambda s: (Series.of(s.meta), s.meta["bulk_size"]))
-
-    @property
-    def all(self) -> list[Series]:
-        return sorted({s for s, _ in self.names}, key=lambda s: (s.corpus, s.clients, s.encoding, s.lines))
-
-    @property
-    def series(self) -> list[Series]:
-        """Those over bulk sizes."""
-        return [s for s in self.all if not s.lines]
-
-    @property
-    def compared(self) -> list[Series]:
-        """Those of them that have JSON beside them."""
-        return [s for s in self.series if s.encoding != BASE and s.base in self.series]
-
-    @property
-    def batches(self) -> dict[str, list[Series]]:
-        """By format those over sizes of documents that have JSON beside them, the smallest first."""
-        found = [s for s in self.all if s.lines and s.encoding != BASE and s.base in self.all]
-        return {name: [s for s in found if s.encoding == name] for name in dict.fromkeys(s.encoding for s in found)}
-
-    def sizes(self, *series: Series) -> list[int]:
-        """Bulk sizes that all of these have."""
-        return sorted(set.intersection(*({size for s, size in self.names if s == one} for one in series)))
-
-    def median_of(self, key: str, size: int, series: Series) -> Estimate:
-        return self.one(_per_million(key), (series, size))
-
-    def rate(self, size: int, series: Series) -> Estimate:
-        """Documents per second."""
-        return self.one(lambda meta: 1e6 / _per_million("wall_ms")(meta), (series, size))
-
-    def gain(self, size: int, series: Series) -> Estimate:
-        """Documents per second against JSON, formed within each round."""
-        return self.ratio(_per_million("wall_ms"), (series, size), (series.base, size))
-
-    def against(self, key: str, size: int, series: Series) -> Estimate:
-        """A figure over that of JSON, formed within each round."""
-        return self.ratio(_per_million(key), (series.base, size), (series, size))
-
-    def over_sizes(self, figure: CellFigure, series: Series) -> tuple[Samples, Samples]:
-        """A row per bulk size and a column per round, of the rounds that all have: JSON, and this format.
-
-        :param figure: a key, which is taken per million documents, or what is made of a sample.
-        """
-        sizes = self.sizes(series, series.base)
-        names = [(one, size) for one in (series.base, series) for size in sizes]
-        found = self.matrix(_per_million(figure) if isinstance(figure, str) else figure, names)
-        return found[: len(sizes)], found[len(sizes) :]
-
-    def knows(self, key: str, series: Series) -> bool:
-        """Whether all samples of a format and of JSON have a key."""
-        return all(
-            key in sample.meta
-            for one in (series, series.base)
-            for size in self.sizes(series, series.base)
-            for sample in self.samples((one, size)).values()
-        )
-
-
-def _per_million(key: str) -> Callable[[Mapping[str, Any]], float]:
-    """Per million documents, of a time in ms in s, of bytes in kB."""
-    return lambda meta: 1000 * meta[key] / meta["rows"]
 
 
 def answer(race: Race) -> Iterator[Finding]:
@@ -146,14 +40,14 @@ def answer(race: Race) -> Iterator[Finding]:
     yield finding(bottleneck(usage), f"{top}, the fastest")
     ratios = [overall(cells, series, "wall_ms") for series in cells.compared]
     judged = dict(zip(cells.compared, judge(ratios, gate_of(race.record.compared), benjamini_hochberg)))
-    gains = {series: _gain_over_sizes(cells, series) for series in cells.compared}
+    gains = {series: gain_over_sizes(cells, series) for series in cells.compared}
     for series, gain in sorted(gains.items(), key=lambda item: -item[1].value)[:3]:
         text = f"{times_as_fast(gain)} the throughput of JSON over all bulk sizes: {judged[series].text}"
         yield Finding(f"{series.encoding}, {series.load}", text, {"gain": gain})
     cpu = {f"{s.encoding}, {s.load}": overall(cells, s, "target_cpu_ms") for s in cells.compared}
     name, least = min(cpu.items(), key=lambda item: item[1].value)
     yield Finding("target's CPU", f"{times_as_fast(least)} that of JSON at best ({name})", {"ratio": least})
-    holds = [row["holds"] for row in _stated(cells)]
+    holds = [row["holds"] for row in stated(cells)]
     said = {word: holds.count(word) for word in dict.fromkeys(holds)}
     yield Finding("published", f"of {len(holds)} statements: " + ", ".join(f"{n} {word}" for word, n in said.items()))
 
@@ -161,11 +55,6 @@ def answer(race: Race) -> Iterator[Finding]:
 def reference(race: Race) -> list[str | Table]:
     """The source of the claims."""
     return [f"{SMILE_BLOG.cited} Runs were not paired; the client had a machine of its own."]
-
-
-def _gain_over_sizes(cells: Cells, series: Series) -> Estimate:
-    """Throughput over that of JSON, over all bulk sizes."""
-    return inverse(overall(cells, series, "wall_ms"))
 
 
 def changes(race: Race) -> Iterator[Gain]:
@@ -176,7 +65,7 @@ def changes(race: Race) -> Iterator[Gain]:
         change = Change(f"{series.encoding} in place of JSON ({series.load})", ("format",), "ingest", PRICES["format"])
         keys = COSTS | ({"store": KEPT["store"]} if cells.knows(KEPT["store"], series) else {})
         paid = {cost: overall(cells, series, key) for cost, key in keys.items()}
-        yield Gain(change, f"{series.corpus}-{BASE}", _gain_over_sizes(cells, series), paid)
+        yield Gain(change, f"{series.corpus}-{BASE}", gain_over_sizes(cells, series), paid)
     for corpus in dict.fromkeys(s.corpus for s in cells.series):
         found = [s for s in cells.series if (s.corpus, s.encoding) == (corpus, BASE)]
         if not found:
@@ -193,9 +82,9 @@ def changes(race: Race) -> Iterator[Gain]:
 def _single(cells: Cells, base: tuple[Series, int], name: tuple[Series, int], text: str, what: str) -> Iterator[Gain]:
     """What one cell gains and costs over another; nothing over itself, or without a round that both have."""
     if name != base and cells.has(base, name):
-        paid = over_base(cells, base, name, **{cost: _per_million(key) for cost, key in COSTS.items()})
+        paid = over_base(cells, base, name, **{cost: per_million(key) for cost, key in COSTS.items()})
         against = f"{base[0].load}, {base[1]:,} a request"
-        times = cells.ratio(_per_million("wall_ms"), name, base)
+        times = cells.ratio(per_million("wall_ms"), name, base)
         yield Gain(Change(text, ("client",), "ingest", PRICES[what]), against, times, paid)
 
 
@@ -205,7 +94,7 @@ def sections(race: Race) -> list[Section]:
     if not cells.compared:
         return []
     return [
-        Section("Do the published statements hold?", _claims(cells)),
+        Section("Do the published statements hold?", claims(cells)),
         Section("Throughput over bulk size", [*_throughput(race, cells), *_curves(cells)]),
         *([Section("Larger documents", _larger(cells))] if cells.batches else []),
         section_of_cells(of_cells(race, KNOBS)),
@@ -216,143 +105,21 @@ def sections(race: Race) -> list[Section]:
     ]
 
 
-def holds_by(estimate: Estimate, low: float, high: float = np.inf) -> str:
-    """Whether a figure lies within bounds: yes or no if its whole interval says so, and there are rounds enough."""
-    if estimate.n < ENOUGH:
-        return Verdict.NOT_ENOUGH.value
-    if estimate.low >= low and estimate.high <= high:
-        return "yes"
-    return "no" if estimate.high < low or estimate.low > high else "undecided"
-
-
-def overall(cells: Cells, series: Series, figure: CellFigure) -> Estimate:
-    """A figure against JSON over all bulk sizes: the geometric mean of the ratios within each round."""
-    base, other = (np.log(m) for m in cells.over_sizes(figure, series))
-    return median(np.exp((other - base).mean(axis=0)))
-
-
-def shape(cells: Cells, series: Series, end: int) -> Estimate:
-    """The gain over JSON at one end of the bulk sizes over that at the sizes between the ends, within each round.
-
-    :param end: 0 for the least size, -1 for the greatest.
-    """
-    base, other = (np.log(m) for m in cells.over_sizes("wall_ms", series))
-    gains = base - other
-    return median(np.exp(gains[end] - gains[1:-1].mean(axis=0)))
-
-
-def sensitivity(cells: Cells, series: Series) -> Estimate:
-    """Best over worst throughput over bulk sizes of this format over that of JSON, within each round."""
-    base, other = cells.over_sizes("wall_ms", series)
-    return paired_ratio(base.max(axis=0) / base.min(axis=0), other.max(axis=0) / other.min(axis=0))
-
-
-def saved(cells: Cells, series: Series, key: str) -> Estimate:
-    """What this format saves of a time against JSON: s per million documents, mean over bulk sizes, within rounds."""
-    base, other = cells.over_sizes(key, series)
-    # pauses are rare, so a median over rounds would be of zeros
-    return (mean if key == "gc_ms" else median)(np.round(base.mean(axis=0) - other.mean(axis=0), 6))
-
-
-def _stated(cells: Cells) -> list[dict[str, str]]:
-    """Each published statement with what was seen, and whether it holds."""
-    rows = [
-        {"claim": claim, "documents": s.load, "format": s.encoding, "holds": holds, "seen": seen}
-        for s in cells.compared
-        for claim, seen, holds in _answers(cells, s)
-    ]
-    for encoding, of in cells.batches.items():
-        less = [1 - _bytes(cells, s) / _bytes(cells, s.base) for s in of]
-        seen = ", ".join(f"{percent(share)} at {s.lines}" for s, share in zip(of, less))
-        holds = "yes" if len(of) > 1 and less == sorted(less) and less[-1] > less[0] else "no"
-        row = {"claim": "the larger the documents, the less over the network", "documents": "batches of lines"}
-        rows.append(row | {"format": encoding, "holds": holds, "seen": f"less in requests: {seen}"})
-    return rows
-
-
-def _bytes(cells: Cells, series: Series) -> float:
-    """Of a document with its action, as a request has it; batches have one bulk size."""
-    (size,) = cells.sizes(series)
-    return cells.median_of("bytes_out", size, series).value / 1000
-
-
-def _claims(cells: Cells) -> list[str | Table]:
-    rows = _stated(cells)
-    order = list(dict.fromkeys(row["claim"] for row in rows))
-    rows.sort(key=lambda row: order.index(row["claim"]))
-    columns = [Words("claim", "published statement"), Words("documents", "documents"), Words("format", "format")]
-    columns += [Words("holds", "holds"), Words("seen", "seen")]
-    text = (
-        "Each statement against what was measured: a format against JSON within the same rounds. It holds, or not, if "
-        f"the whole interval says so, from {ENOUGH} rounds on."
-    )
-    return [text, Table("claims", columns, rows)]
-
-
-def _answers(cells: Cells, series: Series) -> Iterator[tuple[str, str, str]]:
-    """Claim, what was seen, and whether it holds."""
-    sizes = cells.sizes(series, series.base)
-    gains = {size: cells.gain(size, series) for size in sizes}
-    least = min(sizes, key=lambda size: gains[size].value)
-    said = {holds_by(gain, BLOG_GAIN) for gain in gains.values()}
-    holds = next(a for a in ("no", Verdict.NOT_ENOUGH.value, "undecided", "yes") if a in said)
-    text = f"least at {least:,}: {with_interval(gains[least])} ×"
-    yield "5 % more throughput or better at all bulk sizes", text, holds
-    if len(sizes) > 2:
-        for end, name in ((0, "small"), (-1, "large")):
-            found = shape(cells, series, end)
-            text = f"gain at {sizes[end]:,} over that between the ends: {with_interval(found)}"
-            yield f"larger gains at {name} sizes", text, holds_by(found, 1 + THRESHOLD)
-    sent = [
-        1 - cells.median_of("bytes_out", s, series).value / cells.median_of("bytes_out", s, series.base).value
-        for s in sizes
-    ]
-    low, high = min(sent), max(sent)
-    holds = "yes" if BLOG_NETWORK[0] <= low and high <= BLOG_NETWORK[1] else "no"
-    yield "10 to 20 % less over the network", f"{percent(low)} less in requests", holds
-    if len(sizes) > 1:
-        found = sensitivity(cells, series)
-        text = f"best over worst size, over that of JSON: {with_interval(found)}"
-        yield "less sensitive to bulk size", text, holds_by(found, 0, 1 / (1 + THRESHOLD))
-    used = overall(cells, series, _cores("target_cpu_ms"))
-    text = f"CPU at work, over that of JSON: {with_interval(used)}"
-    yield "the target's CPU is used more", text, holds_by(used, 1 + THRESHOLD)
-    if len(sizes) > 1:
-        best, worst = (pick(range(len(sizes)), key=lambda i: cells.rate(sizes[i], series).value) for pick in (max, min))
-        _, at_work = cells.over_sizes(_cores("target_cpu_ms"), series)
-        found = paired_ratio(at_work[worst], at_work[best])
-        text = f"CPU at work at {sizes[best]:,}, the fastest, over that at {sizes[worst]:,}: {with_interval(found)}"
-        yield "at better bulk sizes the target's CPU is used more", text, holds_by(found, 1 + THRESHOLD)
-    pauses, wall = saved(cells, series, "gc_ms"), saved(cells, series, "wall_ms")
-    text = f"of {with_interval(wall)} s saved per million, {with_interval(pauses)} s are pauses"
-    enough = wall.n >= ENOUGH
-    if not enough or wall.low <= 0:
-        holds = "undecided" if enough else Verdict.NOT_ENOUGH.value
-    else:
-        holds = "yes" if pauses.low > BLOG_GC * wall.high else "no" if pauses.high < BLOG_GC * wall.low else "undecided"
-    yield "most of what is saved is garbage collection", text, holds
-
-
-def _cores(key: str) -> Callable[[Mapping[str, Any]], float]:
-    """Cores at work while a cell ran, of a CPU time."""
-    return lambda meta: meta[key] / meta["wall_ms"]
-
-
 def _larger(cells: Cells) -> list[str | Table | Figure]:
     rows, lines, points = [], [], {}
     for encoding, of in cells.batches.items():
-        gains = {s: _gain_over_sizes(cells, s) for s in of}
+        gains = {s: gain_over_sizes(cells, s) for s in of}
         for s in of:
-            plain, own = _bytes(cells, s.base), _bytes(cells, s)
+            plain, own = bytes_of(cells, s.base), bytes_of(cells, s)
             row = {"format": encoding, "lines": s.lines, "plain": plain, "own": own, "less": 1 - own / plain}
             rows.append(row | {"n": gains[s].n, "gain": gains[s], "cpu": overall(cells, s, "target_cpu_ms")})
         names = [(one, *cells.sizes(one)) for s in (of[0], of[-1]) for one in (s.base, s)]
-        small_base, small, large_base, large = cells.values(_per_million("wall_ms"), *names)
+        small_base, small, large_base, large = cells.values(per_million("wall_ms"), *names)
         found = median((large_base / large) / (small_base / small))
         lines.append(
             f"{encoding}: the gain at {of[-1].lines} lines over that at {of[0].lines} is {with_interval(found)}"
         )
-        points[encoding] = [(_bytes(cells, s.base), gains[s]) for s in of]
+        points[encoding] = [(bytes_of(cells, s.base), gains[s]) for s in of]
     columns = [Words("format", "format"), Column("lines", "lines a document"), Column("n", "n")]
     columns += [Column("plain", "bytes in JSON"), Column("own", "bytes in it"), share("less", "less")]
     columns += [Column("gain", "throughput"), Column("cpu", "target CPU")]
@@ -407,7 +174,7 @@ def _throughput(race: Race, cells: Cells) -> list[str | Table]:
             rows.append(about | row | {"base_rate": cells.rate(size, series.base), "rate": cells.rate(size, series)})
             ratios += [cells.against("wall_ms", size, series), cpu]
         wall, cpu = (overall(cells, series, key) for key in ("wall_ms", "target_cpu_ms"))
-        gain = _gain_over_sizes(cells, series)
+        gain = gain_over_sizes(cells, series)
         rows.append(about | {"bulk_size": "all", "n": gain.n, "gain": gain, "cpu": cpu})
         ratios += [wall, cpu]
     gate = gate_of(race.record.compared)
@@ -446,9 +213,9 @@ def _costs(cells: Cells) -> list[str | Table]:
         {"documents": series.load, "format": series.encoding, "bulk_size": f"{size:,}"}
         | {key: cells.median_of(key, size, series) for key in times}
         | {"request_ms": cells.one(_per_request, (series, size)).value}
-        | {f"{key}_used": cells.one(_cores(key), (series, size)).value for key in ("target_cpu_ms", "client_cpu_ms")}
+        | {f"{key}_used": cells.one(cores(key), (series, size)).value for key in ("target_cpu_ms", "client_cpu_ms")}
         | {"mb": cells.median_of("bytes_out", size, series).value / 1000}
-        | {"pauses_ms": 1000 * float(np.mean(cells.values(_per_million("gc_ms"), (series, size))[0]))}
+        | {"pauses_ms": 1000 * float(np.mean(cells.values(per_million("gc_ms"), (series, size))[0]))}
         for series in cells.series
         for size in cells.sizes(series)
     ]
@@ -466,7 +233,7 @@ def _costs(cells: Cells) -> list[str | Table]:
 
 
 def _per_request(meta: Mapping[str, Any]) -> float:
-    return _per_million("send_ms")(meta) / _per_million("requests")(meta)
+    return per_million("send_ms")(meta) / per_million("requests")(meta)
 
 
 def _encoding(race: Race, cells: Cells) -> list[str | Table]:

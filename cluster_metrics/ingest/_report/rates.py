@@ -110,7 +110,9 @@ def _load(epoch: int, samples: Sequence[Sample], width: float, looks: Sequence[S
     covered = np.full(buckets, width)
     covered[-1] = seconds - (buckets - 1) * width
     last: dict[int, float] = {}
-    for sample, end in zip(samples, ends):
+    requests: list[list[Sample]] = [[] for _ in range(buckets)]
+    for sample, end, place in zip(samples, ends, bucket):
+        requests[place].append(sample)
         last[sample.meta["client"]] = max(end, last.get(sample.meta["client"], 0.0))
     return Load(
         epoch,
@@ -120,7 +122,7 @@ def _load(epoch: int, samples: Sequence[Sample], width: float, looks: Sequence[S
         seconds,
         int(np.ceil(RAMP_UP * seconds / width)),
         min(int(min(last.values()) / width), buckets),
-        [[s for s, b in zip(samples, bucket) if b == i] for i in range(buckets)],
+        requests,
         at,
         Looks([look for look in looks if at <= look.at <= at + 1000 * seconds]),
     )

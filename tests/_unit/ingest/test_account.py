@@ -7,15 +7,17 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
+import elasticsearch
 import pytest
 from esrally import exceptions
 from fakes import LOST, TIMEOUT, FakeEs, Refused, Script
 
 from cluster_metrics.core.index import MARK
-from cluster_metrics.ingest.account import ACCOUNT, IngestEpoch
+from cluster_metrics.ingest import account
+from cluster_metrics.ingest.account import ACCOUNT, IngestEpoch, put_note
 from cluster_metrics.ingest.cell import INDEX, IngestCell, run_cells
 from cluster_metrics.ingest.load import IngestBulk
-from cluster_metrics.wire.bulk import Backoff, BulkCounts, send_bulk
+from cluster_metrics.wire.bulk import FIRST_BACKOFF_S, Backoff, BulkCounts, send_bulk
 
 TIMES = {"total_time_in_millis": 0, "total": 0}
 SHARDS = {
@@ -148,3 +150,19 @@ def test_a_cell_reads_back_as_many_documents_as_it_says_and_no_more_than_there_a
         assert sample["read_ms"] > 0
     (asked,) = (body for _, path, body in es.requests if path.endswith("_search"))
     assert json.loads(asked) == {"size": 25, "sort": ["_doc"], "track_total_hits": False}
+
+
+def test_a_note_is_put_again_while_the_queue_is_full_and_for_no_other_reason(monkeypatch):
+    pauses = []
+
+    async def sleep(seconds):
+        pauses.append(seconds)
+
+    monkeypatch.setattr(account.asyncio, "sleep", sleep)
+    full = Refused(429, "es_rejected_execution_exception", "queue is full")
+    answers = iter([full] * 8 + [{}])
+    asyncio.run(put_note(es := FakeEs(lambda *_: next(answers)), "x", {}))
+    assert pauses == [FIRST_BACKOFF_S, 2 * FIRST_BACKOFF_S] and len(es.requests) == 9
+    with pytest.raises(elasticsearch.ApiError):
+        asyncio.run(put_note(FakeEs(lambda *_: Refused(400, "illegal_argument_exception", "no")), "x", {}))
+    assert len(pauses) == 2

@@ -1,5 +1,6 @@
 """What held an ingest back: each rule made true by figures, and none where nothing was full."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -72,6 +73,26 @@ def test_a_share_of_the_cpu_is_all_that_a_node_has():
     of = loaded(clients=1, cores=0.39)
     held = {"node": "target-1", "version": "8.17.2", "cores": 1, "cpu_cores": "0.4", "cpu_held_by": "cgroup v1"}
     assert named(of) == b.CLIENTS and named(replace(of, target=[held])) == b.TARGET
+
+
+def test_nodes_on_the_machine_of_the_client_have_its_cores_together():
+    of = loaded(clients=2, took=90)
+    node = {"version": "8.17.2", "cores": 2}
+    several = replace(of, local=True, target=[node | {"node": f"target-{i}"} for i in (1, 2, 3)])
+    assert named(several) == named(replace(of, local=True)) == b.UNKNOWN
+
+
+def test_throttling_is_that_of_the_node_which_is_throttled_most():
+    def seen(part):
+        looks = [look(at, **IDLE_NODE, throttled=part) for at in range(SECONDS)]
+        for sample in looks:
+            (node,) = json.loads(sample.meta["nodes"]).values()
+            sample.meta["nodes"] = json.dumps({f"target-{i}": node for i in (1, 2, 3)})
+        requests = [bulk(0, c, i / 10, took=90, send_ms=95.0, parse_ms=0.0) for c in range(4) for i in range(200)]
+        of = of_append(race("epochs:2,bulk_indexing_clients:4", [*requests, *looks, epoch_sample(0, clients=4)]))
+        return named(of)
+
+    assert seen(0.04) != b.THROTTLING and seen(0.12) == b.THROTTLING
 
 
 def test_shards_keep_more_cores_busy_than_there_are_requests():

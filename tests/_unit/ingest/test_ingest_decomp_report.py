@@ -1,8 +1,10 @@
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from _tools.report import sides
 from _tools.report.answer import answer_of
 from _tools.report.race import Race, Sample
 from _tools.report.write import sheets
@@ -16,14 +18,19 @@ WALL_S |= {"refresh-off": 6.0, "translog-async": 5.5, SLICES: 10.0, NATIVE: 15.0
 WALL_S |= dict.fromkeys(("values-unindexed", "epoch-unindexed", "smile", "no-source"), 5.5)
 
 
-def race(walls=WALL_S, rounds=20, took_ms=5.0, **parameters):
-    """A race in which all cells of a round are slowed down alike, by up to half."""
+def race(walls=WALL_S, rounds=20, took_ms=5.0, longer=(), **parameters):
+    """A race in which all cells of a round are slowed down alike, by up to half.
+
+    :param longer: cells that have eight times the rows, which take eight times as long.
+    """
     samples = []
     for r, slow in enumerate(np.random.default_rng(1).uniform(1, 1.5, rounds)):
         for i, (cell, s) in enumerate(walls.items()):
-            wall_ms = s * slow * 100  # of 100,000 rows
-            meta = dict.fromkeys((key.name for key in CELL), 1.0) | {"round": r, "rows": 100_000, "wall_ms": wall_ms}
-            meta |= {"least_took_ms": took_ms, "client_cpu_ms": wall_ms / 20, "rows_per_second": 1e8 / wall_ms}
+            size = 8 if cell in longer else 1
+            wall_ms = s * slow * size * 100
+            meta = dict.fromkeys((key.name for key in CELL), float(size)) | {"round": r, "wall_ms": wall_ms}
+            meta |= {"rows": size * 100_000, "rows_per_second": 1e8 * size / wall_ms}
+            meta |= {"least_took_ms": took_ms, "client_cpu_ms": wall_ms / 20}
             samples.append(Sample("ingest-cell", r * 100 + i, cell, wall_ms, meta))
     return Race({"race-id": "x", "challenge": "ingest-decomp"}, samples, {}, parameters)
 
@@ -41,6 +48,31 @@ def test_savings_are_formed_within_rounds_against_the_step_before():
     assert (share.low, share.high) == pytest.approx((6 / 20,) * 2)
     saved = cells.saved("keep-alive", "orjson")
     assert 6 <= saved.low <= saved.value <= saved.high <= 9
+
+
+def test_cells_of_more_rows_are_held_against_others_by_the_row():
+    longer = race(longer=("clients-2", "clients-4", "clients-8", "no-source"))
+    for title in ("What to do", "What each change buys", "How fast it gets", "Where the seconds go"):
+        assert texts(longer)[title] == texts(race())[title]
+    gains, usual = ({gain.change.text: gain for gain in explained.changes(of)} for of in (longer, race()))
+    assert gains.keys() == usual.keys()
+    for name, gain in gains.items():
+        assert gain.times.value == pytest.approx(usual[name].times.value)
+    for cost in ("target_cpu", "client_cpu", "store"):
+        assert gains["2 clients"].costs[cost].value == pytest.approx(usual["2 clients"].costs[cost].value)
+    (row,) = (line for line in texts(longer)["What it costs"].splitlines() if line.startswith("| clients-2 "))
+    assert "800,000" in row
+
+
+def test_races_whose_cells_have_other_numbers_of_rows_are_compared_by_the_row():
+    same, longer = race(), race(longer=("clients-8",))
+    races = [
+        replace(of, document=of.document | {"race-id": name, "results": {"a": 1}})
+        for name, of in (("same", same), ("longer", longer))
+    ]
+    found = sides.comparison({of.id: [of] for of in races}, None)
+    assert found.ratio(found.sides[1], "clients-8").value == pytest.approx(1)
+    assert found.figure("wall_ms") == "wall time per million rows, s"
 
 
 def test_alone_each_step_is_held_against_naive():

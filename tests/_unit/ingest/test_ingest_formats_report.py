@@ -7,6 +7,8 @@ from _tools.report.race import Race, Sample
 from _tools.report.stats import Estimate
 from _tools.report.write import sheets
 from cluster_metrics.ingest._report import ingest_formats as explained
+from cluster_metrics.ingest._report.format_cells import Cells, overall, shape
+from cluster_metrics.ingest._report.format_claims import holds_by
 from cluster_metrics.ingest.samples import CELL
 
 SIZES = (100, 1000, 10000, 50000)
@@ -97,6 +99,14 @@ def test_the_cpu_at_work_is_that_of_the_target_while_a_cell_runs():
     assert found[BEST]["holds"] == "yes" and "at 10,000, the fastest, over that at 100" in found[BEST]["seen"]
 
 
+def test_the_refresh_after_a_cell_is_in_both_its_cpu_time_and_its_time():
+    refreshed = race()
+    for sample in refreshed.samples:
+        if sample.kind == "ingest-cell":
+            sample.meta.update(refresh_wall_ms=500.0, target_cpu_ms=sample.meta["wall_ms"] + 500)
+    assert rows(explained.sections(refreshed), "claims")[BEST]["holds"] == "no"
+
+
 MORE = {1: (0.9, 1.0), 4: (0.8, 0.9), 64: (0.7, 0.8)}
 
 
@@ -146,21 +156,21 @@ def test_few_rounds_answer_nothing_but_sizes():
     ],
 )
 def test_an_answer_takes_the_whole_interval(low, high, n, expected):
-    assert explained.holds_by(Estimate(n, 1.0, low, high, 0.0), 1.05) == expected
+    assert holds_by(Estimate(n, 1.0, low, high, 0.0), 1.05) == expected
 
 
 def test_ratios_are_formed_within_rounds():
-    cells = explained.Cells(race())
+    cells = Cells(race())
     (series,) = cells.compared
     gain = cells.gain(1000, series)
     assert (gain.low, gain.value, gain.high) == pytest.approx((1 / 0.9,) * 3)
     assert cells.against("target_cpu_ms", 1000, series).value == pytest.approx(0.9)
     (row, *_) = table(explained.sections(race()), "throughput").rows
     assert row["cheaper"] == row["faster"] == "improved"
-    assert explained.shape(cells, series, 0).value == pytest.approx(1)
-    assert explained.overall(cells, series, "wall_ms").value == pytest.approx(0.9)
-    mixed = explained.Cells(race(factors=dict(zip(SIZES, (0.8, 1.25, 1.0, 1.0)))))
-    assert explained.overall(mixed, series, "wall_ms").value == pytest.approx(1)
+    assert shape(cells, series, 0).value == pytest.approx(1)
+    assert overall(cells, series, "wall_ms").value == pytest.approx(0.9)
+    mixed = Cells(race(factors=dict(zip(SIZES, (0.8, 1.25, 1.0, 1.0)))))
+    assert overall(mixed, series, "wall_ms").value == pytest.approx(1)
 
 
 def test_encoding_is_told_beside_json_and_beside_what_is_saved():

@@ -145,6 +145,9 @@ def test_a_paced_load_is_held_against_its_rate_and_its_spike():
     text = page(append, race(paced + "4000", samples))
     assert "**Reached:** the load was paced and kept" in text and "was **reached**" in text
     assert "was **not reached**" in page(append, race(paced + "5000", samples))
+    told = {spike: dict(answer_of(of_append(race(f"{paced}{spike}", samples))).lines()) for spike in (4000, 5000)}
+    assert told[4000]["spike"].startswith("reached: ") and told[4000]["spike"].endswith(" of 4,000 documents/s")
+    assert told[5000]["spike"].startswith("not reached: ") and "steady rate" not in told[4000]
 
 
 @pytest.mark.parametrize("short, said", [(0.0, "Reached"), (0.01, "Not reached")])

@@ -2,17 +2,20 @@ import asyncio
 import http.server
 import importlib.util
 import json
+import ssl
 import threading
 from dataclasses import asdict, replace
 
 import elasticsearch
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 from esrally import exceptions
 from esrally.client import EsClientFactory
 from fakes import Sampling, track_of, values
 from hypothesis import given
 from hypothesis import strategies as st
 
+from _tools.elasticsearch.security import create
 from _tools.profile.server import Control, served
 from cluster_metrics.core.sampler import Sampler
 from cluster_metrics.corpus.encoded import metrics_bodies
@@ -87,7 +90,7 @@ def test_all_cells_send_the_same_rows(track, design):
     path = track.corpora[0].documents[0].document_file
     with open(path) as f:
         rows = [json.loads(f.readline()) for _ in range(2400)]
-    cells = Rows(CORPUS, 1, path, 2400).cells(design)
+    cells = [cell for cell, _ in Rows(CORPUS, 1, path, 2400).cells(design)]
     assert [cells[0].name, *(cell.name for cell in cells[-3:])] == [NAIVE, SLICES, REQUESTS, NATIVE]
     smile = metrics_bodies(CORPUS, 1, path, "smile-32").body(0, 2400)
     encodings = {name: client.encoding for name, client in clients(design, True, False).items()}
@@ -108,7 +111,7 @@ def test_steps_with_an_index_mode_have_its_settings_and_keep_source(tmp_path):
     corpus = replace(CORPUS, timestamps=True)
     track = track_of(corpus, root=tmp_path, encodings=["json", "smile-32"])
     path = track.corpora[0].documents[0].document_file
-    cells = {cell.name: cell for cell in Rows(corpus, 1, path, 100).cells("cumulative")}
+    cells = {cell.name: cell for cell, _ in Rows(corpus, 1, path, 100).cells("cumulative")}
     for name, mode in (("time-series", "time_series"), ("logsdb", "logsdb")):
         body = cells[name].shaped({"settings": cells[name].settings, "mappings": MAPPINGS})
         assert body["settings"]["index.mode"] == mode and body["settings"]["index.codec"] == "default"
@@ -118,11 +121,14 @@ def test_steps_with_an_index_mode_have_its_settings_and_keep_source(tmp_path):
 
 
 def test_each_round_has_every_cell_in_an_order_of_its_own(track):
-    params = {"parameters": values(rows_per_epoch=2500, cell_rows=2000), "warmup-iterations": 1}
+    params = {"parameters": values(rows_per_epoch=2500, cell_rows=700), "warmup-iterations": 1}
     source = IngestDecompParams(track, params).partition(0, 1)
     rounds = [source.params() for _ in range(3)]
     assert [r["round"] for r in rounds] == [0, 1, 2]
-    assert all(rows == 2000 and mappings == MAPPINGS for r in rounds for _, rows, mappings in r["cells"])
+    assert all(mappings == MAPPINGS for r in rounds for _, _, mappings in r["cells"])
+    found = {cell.name: rows for cell, rows, _ in rounds[0]["cells"]}
+    assert [found[name] for name in (NAIVE, "slices", "clients-2", "clients-4")] == [700, 700, 1400, 2500]
+    assert [found[name] for name in (SLICES, REQUESTS, NATIVE)] == [700] * 3
     last = {cell.name: cell for cell, _, _ in rounds[0]["cells"]}[STEPS[-1].name]
     unindexed = {"type": "long", "index": False}
     assert last.shaped({"settings": {"a": 1}, "mappings": MAPPINGS}) == {
@@ -191,6 +197,11 @@ def test_where_the_sampler_fails_the_cells_run_without_it_and_the_round_says_why
     assert result["recordings"] == ["/kept/1.jfr"] and result["not_sampled"].endswith("was started anew")
 
 
+def test_clients_that_encode_share_the_rows_of_one():
+    alone = clients("one-at-a-time", True, False)
+    assert {name: client.rows(700, 2500) for name, client in alone.items()} == dict.fromkeys(alone, 700)
+
+
 def test_a_cell_has_no_more_rows_than_an_epoch():
     (derived,) = (record.derived for record in CHALLENGES if record.name == "ingest-decomp")
     assert derived(values(rows_per_epoch=2500)) == {"cell_rows": 2500}
@@ -199,9 +210,12 @@ def test_a_cell_has_no_more_rows_than_an_epoch():
 
 @pytest.fixture
 def answered():
-    """Sends a body by requests to a server that answers as it is told, or to none."""
+    """Sends a body by requests to a server that answers as it is told, or to none.
 
-    def answered(status=0, body=b""):
+    :param secured: key and certificate of the server, and client options.
+    """
+
+    def answered(status=0, body=b"", secured=None):
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
                 self.rfile.read(int(self.headers["content-length"]))
@@ -213,12 +227,15 @@ def answered():
                 pass
 
         with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+            if secured:
+                server.socket = secured[0].wrap_socket(server.socket, server_side=True)
             threading.Thread(target=server.serve_forever, daemon=True).start()
             port = server.server_port
             if not status:
                 server.shutdown()
                 server.server_close()
-            es = EsClientFactory([{"host": "127.0.0.1", "port": port}], {}).create_async(client_id=0)
+            options = secured[1] if secured else {}
+            es = EsClientFactory([{"host": "127.0.0.1", "port": port}], dict(options)).create_async(client_id=0)
             with es.new_request_context():
                 try:
                     return asyncio.run(send_by_requests(es, INDEX, b"{}\n{}\n" * 2, 2))
@@ -227,6 +244,27 @@ def answered():
                         server.shutdown()
 
     return answered
+
+
+TAKEN = json.dumps({"took": 7, "errors": False, "items": []}).encode()
+
+
+def test_requests_goes_through_no_proxy_of_the_environment(answered, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    assert answered(200, TAKEN).acknowledged == 2
+
+
+def test_requests_trusts_what_the_client_trusts(answered, tmp_path):
+    security = create(tmp_path, "target", "127.0.0.1")
+    key, certificate, _ = pkcs12.load_key_and_certificates(security.keystore, security.keystore_password.encode())
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (tmp_path / "own.pem").write_bytes(pem + certificate.public_bytes(Encoding.PEM))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "own.pem")
+    trusting = {"use_ssl": True, "verify_certs": True, "ca_certs": str(security.certificate)}
+    assert answered(200, TAKEN, (context, trusting)).acknowledged == 2
+    with pytest.raises(elasticsearch.ConnectionError, match="CERTIFICATE_VERIFY_FAILED"):
+        answered(200, TAKEN, (context, {"use_ssl": True, "verify_certs": True}))
 
 
 def test_requests_counts_what_the_target_took(answered):

@@ -170,3 +170,14 @@ def test_autocorrelation_is_that_of_the_neighbours_without_bias():
             rho, abs=0.04
         )
     assert stats.autocorrelation(np.ones(20)) == 0 and stats.autocorrelation(np.arange(5.0)) == 0
+
+
+@pytest.mark.parametrize("value, half", [(1.0, 0.1), (1.005, 0.2), (1.05, 0.3), (0.9, 0.4)])
+def test_what_is_not_shown_would_be_decided_by_so_many_units(value, half):
+    def after(units):
+        return judge([about(value, half * math.sqrt(20 / units), n=units)], Gate())[0].verdict
+
+    (found,) = judge([about(value, half)], Gate())
+    units = int(verdicts.decided_by(found))
+    assert found.verdict is Verdict.NOT_SHOWN is after(units - 2)
+    assert after(units + 1) is not Verdict.NOT_SHOWN

@@ -26,6 +26,11 @@ def test_a_filtered_response_has_no_status_but_a_full_queue_is_known():
     assert kinds == ["429 es_rejected_execution_exception", "document_parsing_exception"]
 
 
+def test_an_error_whose_type_ends_that_of_a_full_queue_is_none():
+    items = [{"index": {"error": {"type": "exception", "reason": "x"}}}]
+    assert failures_in({"errors": True, "items": items}, 1) == [("exception", "x")]
+
+
 def test_a_request_refused_as_a_whole_fails_every_document():
     assert failures_in({"error": REJECTED, "status": 429}, 3) == [("429 " + REJECTED["type"], "queue is full")] * 3
 
