@@ -99,6 +99,7 @@ QUERY_DECOMP = Challenge(
                         Key("rounds", "rounds", "rounds walked until every configuration was steady, or all allowed"),
                         Key("unsteady", "", "configurations that were not steady then, a list"),
                     ),
+                    partly="rounds",
                 ),
             ),
         ),

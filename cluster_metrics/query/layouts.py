@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from ..core.challenge import Values
 from ..core.index import MARK, create_own_index, delete_own_index, index_body
 from ..core.rounds import Guard, Params
 from ..corpus.answers import field_answers
@@ -12,10 +13,11 @@ from ..corpus.metrics import FIELDS, NAME, Metrics
 from ..corpus.prepared import Prepared
 from ..wire.bulk import load_all, with_actions
 from ..wire.requests import aside, request, touch
-from .cache import SETTING
 from .configurations import CONFIGURATIONS, LAYOUTS, PROFILED
 
 BULK_ROWS = 10_000
+OF_MODE = ("index.mode", "index.sort.", "index.routing_path", "index.time_series.", "index.mapping.source.")
+"""How settings begin that an index mode brings, and how source is kept: a mode decides it, a rollup is read from it."""
 
 
 class LayoutsParams(Params):
@@ -36,11 +38,24 @@ class LayoutsParams(Params):
         return {
             "layouts": [layout for layout in LAYOUTS if layout in used],
             "mappings": body["mappings"],
-            "settings": {"index.number_of_replicas": 0, SETTING: body["settings"][SETTING]},
+            "settings": body["settings"] | created_with(self.values),
             "prepared": self._prepared,
             "segments": self.values["force_merge_max_num_segments"],
             "foreign": self.values["delete_foreign_index"],
         }
+
+
+def created_with(values: Values) -> dict[str, Any]:
+    """What ``create-index`` of ``operations/common.json`` adds to the settings of the production index, as far as it
+    lasts: a further index differs from it in its layout alone."""
+    kept = {f"index.{key}": values[key] for key in ("number_of_shards", "number_of_replicas", "codec")}
+    mode = values["source_mode"]
+    return kept | ({} if mode == "stored" else {"index.mapping.source.mode": mode})
+
+
+def without_mode(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without an index mode and what comes with it."""
+    return {k: v for k, v in settings.items() if not k.startswith(OF_MODE)}
 
 
 def bulk_bodies(row_bytes: int, rows_file: str) -> Iterator[tuple[bytes, int]]:
@@ -78,7 +93,8 @@ class BuildLayouts(Guard):
         for name in params["layouts"]:
             index, layout = f"{NAME}-{name}", LAYOUTS[name]
             with aside(es):
-                settings = params["settings"] | layout.settings
+                base = params["settings"]
+                settings = (without_mode(base) if layout.mode or name == "rollup" else base) | layout.settings
                 mappings = params["mappings"]
                 if name == "rollup":
                     properties = {k: mappings["properties"][k] for k in ("epoch", "node")}

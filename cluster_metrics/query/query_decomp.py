@@ -14,6 +14,8 @@ from .steady import unsteady
 
 PART = "part-coverage"
 """``operation-type`` of the samples of cells that only the attribution asks."""
+VISITS = 3
+"""Of each epoch by a headline cell in a pass, as ``challenges/query-decomp.json`` has it."""
 PAUSE_S = 6.0
 """What Rally pauses for between two tasks, in seconds."""
 
@@ -72,7 +74,7 @@ class PlanParams(RoundParams):
     def afterwards(self, round_s: float) -> float:
         """That of the passes to come, by the cells' share of a round."""
         cells = len(self.values["variants"]) * len(self.values["transports"])
-        coverages = self.values["warmup_iterations"] + self.values["epochs"]
+        coverages = self.values["warmup_iterations"] + VISITS * self.values["epochs"]
         return self._passes_left * cells * (coverages * round_s / len(self._cells) + PAUSE_S)
 
     def round(self, number: int) -> dict[str, Any]:
@@ -170,4 +172,4 @@ class WarmUpRunner(Runner):
             if not unsteady(times):
                 break
         about = {"weight": walked, "unit": "rounds", "rounds": walked, "unsteady": unsteady(times)}
-        return about | outcome(problems, "failed-samples")
+        return about | outcome(problems, "failed-rounds")

@@ -118,6 +118,12 @@ class Shares(Cells):
         value = self.point.value if self.point else 0.0
         return 1.0 if np.isinf(value) else value or min(self.switched) / 1000
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the break-even point is known to lie somewhere, on one side at least."""
+        point = self.point
+        return point is not None and (not point.known or point.low > 0 or bool(np.isfinite(point.high)))
+
     def bounds(self) -> str:
         """The interval of the break-even point in words."""
 
@@ -181,7 +187,7 @@ def answer(race: Race) -> Iterator[Finding]:
 
 def _setting(race: Race, cells: Shares) -> Iterator[Finding]:
     """The setting to take."""
-    if cells.point is None or cells.point.n < race.record.compared.enough:
+    if cells.point is None or cells.point.n < race.record.compared.enough or not cells.is_bounded:
         yield answers.undecided(race)
         return
     text = f"{SETTING}: {cells.best:.2g}, since reading in sequence is faster from {cells.bounds()} on"
@@ -255,10 +261,10 @@ def compared(found: Comparison) -> list[Section]:
     caption = "Time that a query took against the share of the documents whose text it loads; 95 % intervals."
     figure = Figure(plots.lines(curves, SHARE_AXIS, "took ms"), caption)
     took_of = [[estimate for _, estimate in curve] for curve in curves.values()]
-    return [
-        Section("Before and after, by share", [text, Table("before and after", columns, rows), *cut_off, figure]),
-        Section("References", _published(dict(zip(common, zip(*took_of))))),
-    ]
+    section = Section("Before and after, by share", [text, Table("before and after", columns, rows), *cut_off, figure])
+    if any(race.parameters.get("text_form") != "value" for side in sides for race in side.races):
+        return [section]
+    return [section, Section("References", _published(dict(zip(common, zip(*took_of)))))]
 
 
 def reference(race: Race) -> list[str | Table]:
@@ -385,6 +391,8 @@ def _advice(race: Race, cells: Shares) -> str:
     enough = race.record.compared.enough
     if point.n < enough:
         return f"{advice}. {point.n} rounds are too few to advise a setting, it takes {enough}."
+    if not cells.is_bounded:
+        return f"{advice}, n = {point.n}. That says nothing of any share: no setting is shown to be better."
     return f"{advice}, n = {point.n}. **Best setting: {best:.2g}.**{_forgone(cells)}"
 
 

@@ -24,7 +24,8 @@ class Agreement:
     :param ratio: median of a pass over that of the plan's rounds that follow it, as the geometric mean over passes;
         ``n`` are passes, the bounds nan below :data:`LEAST_PASSES`.
     :param verdict: ``equivalent within 5 %``, ``different``, ``not shown`` or ``not steady``.
-    :param decided_by: passes that would decide it; 0 where it is decided, nan where :data:`MOST_PASSES` would not do.
+    :param decided_by: passes that would decide it; 0 where it is decided, or where too few passes
+        tell nothing of their spread, nan where :data:`MOST_PASSES` would not do.
     """
 
     ratio: Estimate
@@ -43,7 +44,7 @@ def agreement(ratios: Samples, steady: bool = True, cells: int = 1) -> Agreement
     n, logs = len(ratios), np.log(ratios)
     centre = float(np.mean(logs))
     if n < LEAST_PASSES:
-        return Agreement(Estimate(n, math.exp(centre), math.nan, math.nan, math.nan), "not shown", math.nan)
+        return Agreement(Estimate(n, math.exp(centre), math.nan, math.nan, math.nan), "not shown")
     spread = float(np.std(logs, ddof=1))
     half = _half(spread, n)
     ratio = Estimate(n, math.exp(centre), math.exp(centre - half), math.exp(centre + half), math.nan)

@@ -10,13 +10,13 @@ from _tools.report import answer as answers
 from _tools.report import plots, stability, timelines
 from _tools.report.answer import Finding, times_as_fast
 from _tools.report.cells import cells_of
-from _tools.report.gains import Gain, over_base, summed
+from _tools.report.gains import Gain, inverse, over_base, summed
 from _tools.report.race import Race, Sample
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate, median, optimism, paired_ratio
 from _tools.report.table import Column, Table, Words, times
 from _tools.report.text import ROUNDING, error_text, interval, number, percent
-from _tools.report.verdicts import Gate, Verdict, gate_of, judge
+from _tools.report.verdicts import Gate, Verdict, gate_of, judge, verdict
 from cluster_metrics.query._report import server
 from cluster_metrics.query.configurations import BASE, CACHED, CONFIGURATIONS, change_of
 from cluster_metrics.query.query_frontier import COVERAGE, REPEATED
@@ -88,6 +88,12 @@ def within(found: list[Point], max_error: float) -> list[Point]:
     return [p for p in found if p.error <= max_error and p.sum_error <= max_error]
 
 
+def shown(found: list[Point], gate: Gate) -> list[Point]:
+    """The points that are shown to be faster than the production query, the fastest first."""
+    others = [point for point in found if point.name != BASE]
+    return [p for p in others if verdict(inverse(p.speedup), enough=gate.enough) is Verdict.IMPROVED]
+
+
 def ties(allowed: list[Point], gate: Gate) -> list[str]:
     """The points that are not shown to be slower than the first, by their ratio to it within rounds."""
     best = allowed[0]
@@ -106,12 +112,15 @@ def advice(found: list[Point], max_error: float, gate: Gate) -> str:
     allowed = within(found, max_error)
     if not allowed:
         return f"No configuration keeps the error of p50, p90 and the sums within {percent(max_error)}."
-    best = allowed[0]
-    if best.speedup.n < gate.enough:
-        return f"{best.speedup.n} rounds are too few to advise a way, it takes {gate.enough}."
-    if best.name == BASE:
-        return f"Within an error of {percent(max_error)} nothing is faster than the production query as it is."
-    tied = ties(allowed, gate)
+    if (most := max(p.speedup.n for p in allowed)) < gate.enough:
+        return f"{most} rounds are too few to advise a way, it takes {gate.enough}."
+    faster = shown(allowed, gate)
+    if not faster:
+        return (
+            f"Within an error of {percent(max_error)} nothing is shown to be faster than the production query as it is."
+        )
+    best = faster[0]
+    tied = ties([best, *(p for p in allowed if p is not best)], gate)
     also = f" Ties with it, by the ratio within rounds: {', '.join(tied)}." if tied else ""
     common = sorted(set.intersection(*(set(p.rounds) for p in allowed)))
     if len(allowed) > 1 and common:
@@ -137,11 +146,11 @@ def answer(race: Race) -> Iterator[Finding]:
     base = next(p for p in found if p.name == BASE)
     text = f"{number(base.wall_ms.value)} ms {interval(base.wall_ms)} a coverage; p50 and p90 off by at most "
     yield Finding("production", text + error_text(base.error), {"wall_ms": base.wall_ms})
-    best = next(iter(within(to_query, bound)), None)
-    cells = cells_of(race, COVERAGE)
-    if best is None:
+    allowed = within(to_query, bound)
+    best = next(iter(shown(allowed, gate_of(race.record.compared))), None)
+    if not allowed:
         yield Finding("recommended", f"nothing: no configuration keeps the error within {percent(bound)}")
-    elif best.name != BASE and answers.is_shown(race, cells.ratio("wall_ms", BASE, best.name)):
+    elif best:
         text = (
             f"{best.name}: {times_as_fast(best.speedup)} as fast at an error of {error_text(best.error)}; trade-off: "
             f"{best.configuration.price}"

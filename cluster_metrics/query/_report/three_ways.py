@@ -99,8 +99,8 @@ def _largest(rows: list[dict]) -> str:
 
 def _stacks(found: Sampled) -> dict[str, Samples]:
     parts = frames(found.profile, lambda stack: [(part(stack),)])
-    times = parts.times(found.counted[WHOLE], found.period_ms)
-    level = np.maximum(found.whole[WHOLE], found.period_ms)
+    times = parts.times(found.counted[WHOLE], found.period_ms(WHOLE))
+    level = np.maximum(found.whole[WHOLE], found.period_ms(WHOLE))
     return {name: times[:, parts.names.index((name,))] / level for name in PARTS if (name,) in parts.names}
 
 

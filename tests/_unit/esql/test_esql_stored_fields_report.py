@@ -6,7 +6,7 @@ import pytest
 from _tools.report import sides
 from _tools.report.answer import answer_of
 from _tools.report.race import Race, Sample
-from _tools.report.stats import crossing
+from _tools.report.stats import Estimate, crossing
 from _tools.report.write import sheets
 from cluster_metrics.esql._report import esql_stored_fields as esql
 
@@ -65,6 +65,21 @@ def test_the_best_setting_is_the_break_even_point_with_its_interval():
     assert "times as long as at that, at a share of 10.0 %" in text
     worst = float(text.split("takes up to ")[1].split()[0])
     assert worst == pytest.approx(cost(100, False) / cost(100, True), rel=0.03)
+
+
+def test_where_no_share_is_known_to_decide_no_setting_is_recommended(monkeypatch):
+    undecided, nowhere = race("a"), Estimate(20, 0.05, 0.0, np.inf, np.nan)
+    monkeypatch.setattr(esql.Shares, "point", nowhere)
+    assert dict(answer_of(undecided).lines())["recommended"].startswith("nothing")
+    assert "Best setting" not in section(undecided, "Reading in sequence or not").text
+
+
+def test_published_figures_of_short_texts_stand_beside_no_others():
+    def titles(form):
+        races = {name: [race(name, text_form=form, seed=seed)] for seed, name in enumerate("ab")}
+        return [s.title for s in esql.compared(sides.comparison(races, None))]
+
+    assert "References" in titles("value") and "References" not in titles("log-line")
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ def test_passes_that_would_decide_are_those_at_which_the_same_spread_decides():
         scaled = (scaled - scaled.mean()) / scaled.std(ddof=1) * centred.std(ddof=1) + np.log(levels).mean()
         assert agreement(np.exp(scaled)).verdict == verdict
     assert math.isnan(agreement(np.array([1.0, 4.0, 0.25])).decided_by)
+    assert agreement(np.array([1.0])).decided_by == 0
 
 
 @given(st.lists(st.floats(0.5, 2), min_size=2, max_size=12), st.floats(0.5, 2))

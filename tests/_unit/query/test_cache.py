@@ -12,7 +12,7 @@ from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.query._report import query_frontier, server
 from cluster_metrics.query.cache import SETTING, lookups, query_cache
 from cluster_metrics.query.configurations import CACHED, CONFIGURATIONS, LAYOUTS
-from cluster_metrics.query.layouts import BuildLayouts, LayoutsParams
+from cluster_metrics.query.layouts import BuildLayouts, LayoutsParams, without_mode
 from cluster_metrics.query.query_frontier import REPEATED, FrontierParams, FrontierRunner
 
 ROOT = Path(__file__).parents[3]
@@ -50,7 +50,7 @@ def test_a_round_records_which_index_has_the_cache_and_what_it_answered_meanwhil
     assert asyncio.run(measured(es)) == {"query_cache_on": on, "query_cache_hits": 10, "query_cache_misses": 0}
 
 
-def layouts(names, tmp_path):
+def layouts(names, tmp_path, **parameters):
     """What build-layouts creates for these configurations, body by index."""
     corpus = Metrics(nodes=NODES, tasks=3, rows_per_epoch=25, epochs=1)
     track = track_of(corpus, root=tmp_path, indices={"cluster-metrics": json.loads(json.dumps(BODY))})
@@ -59,7 +59,7 @@ def layouts(names, tmp_path):
         es._answer,
         lambda method, path, body: {} if method == "GET" else es_answer(method, path, body),
     )
-    params = LayoutsParams(track, {"parameters": values(configurations=names)}).params()
+    params = LayoutsParams(track, {"parameters": values(configurations=names, **parameters)}).params()
     asyncio.run(BuildLayouts()(es, params))
     return {path: body for method, path, body in es.requests if method == "PUT"}
 
@@ -71,6 +71,22 @@ def test_every_index_is_created_without_the_cache_but_the_one_that_shows_it(tmp_
     on = [index for index, body in bodies.items() if body["settings"][SETTING]]
     assert on == ["/cluster-metrics-cached"] == [f"/{server.MEANT}"]
     assert bodies[on[0]]["mappings"] == BODY["mappings"]
+
+
+def test_a_further_index_differs_from_the_production_index_in_its_layout_alone(tmp_path):
+    names = ["production", "cached", "unmerged", "shards-2", "rollup"]
+    given = {"number_of_shards": 4, "codec": "best_compression", "source_mode": "synthetic"}
+    bodies = {i.removeprefix("/cluster-metrics-"): b["settings"] for i, b in layouts(names, tmp_path, **given).items()}
+    shards = {name: settings["index.number_of_shards"] for name, settings in bodies.items()}
+    assert shards == {"cached": 4, "unmerged": 4, "rollup": 4, "shards-2": 2}
+    assert {settings["index.codec"] for settings in bodies.values()} == {"best_compression"}
+    assert bodies["cached"]["index.mapping.source.mode"] == "synthetic"
+    assert "index.mapping.source.mode" not in bodies["rollup"]
+
+
+def test_an_index_mode_stays_but_where_the_layout_is_another():
+    of_mode = {"index.mode": "logsdb", "index.sort.field": ["node"], "index.sort.order": ["asc"]}
+    assert without_mode(of_mode | {"index.codec": "x"}) == {"index.codec": "x"}
 
 
 def test_filters_are_asked_before_a_coverage_of_the_cached_index_and_before_no_other(tmp_path):

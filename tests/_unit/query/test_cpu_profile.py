@@ -1,11 +1,16 @@
 import asyncio
 import json
 import os
+import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
 from fakes import FakeEs, Sampling, Script, track_of, values
 
+from _tools.elasticsearch import processes
+from _tools.profile import recording
+from _tools.profile.sampler import Node, Sampler
 from _tools.profile.server import Control, served
 from cluster_metrics.core.machine import cpu_ms
 from cluster_metrics.corpus.metrics import Metrics
@@ -136,3 +141,31 @@ def test_the_cpu_time_of_a_process_is_its_own():
     assert after > 2 * before > 0
     with pytest.raises(OSError):
         cpu_ms([2**22 + 1])
+
+
+def test_nodes_of_one_user_are_recorded_into_files_of_their_own(tmp_path, monkeypatch):
+    (folder := tmp_path / "of-the-user").mkdir()
+
+    def tell(self, node, what):
+        if what.startswith("start"):
+            Path(what.partition("file=")[2]).write_text(node.name)
+
+    monkeypatch.setattr(Sampler, "_tell", tell)
+    started = processes.started(os.getpid())
+    nodes = [Node(name, os.getpid(), started, folder=folder) for name in ("a", "b")]
+    sampler = Sampler(nodes, tmp_path, tmp_path)
+    files = sampler.start()
+    sampler.stop()
+    assert [(Path(file).name, Path(file).read_text()) for file in files] == [("a-00001.jfr", "a"), ("b-00001.jfr", "b")]
+
+
+def test_java_that_dies_without_a_word_leaves_a_sentence(tmp_path, monkeypatch):
+    (tmp_path / "a.jfr").touch()
+    with zipfile.ZipFile(tmp_path / "d3.zip", "w") as z:
+        z.writestr(recording.D3_PLACE, "")
+    monkeypatch.setattr(recording, "fetch", lambda what, downloads: tmp_path / "d3.zip")
+    monkeypatch.setattr(recording, "compile_java", lambda *_: None)
+    ended = subprocess.CompletedProcess([], -9, "", "")
+    monkeypatch.setattr(recording.subprocess, "run", lambda *_, **__: ended)
+    assert recording.convert(tmp_path, tmp_path).endswith("were not read: Java ended with -9")
+    assert (tmp_path / "a.jfr").exists()

@@ -80,6 +80,23 @@ def sections(race):
     return explained.sections(race)
 
 
+def test_a_round_whose_recording_was_lost_counts_for_nothing(tmp_path):
+    race = raced(tmp_path, rounds=6)
+    (last,) = (s for s in race.samples if s.kind == "cpu-profile" and s.meta["round"] == 6)
+    last.meta["not_sampled"] = "the recording was cut off"
+    estimate = rows(explained.sections(race), "components")["all samples"]["D_td-serial"]
+    assert estimate.n == 5
+
+
+def test_a_file_of_stacks_that_was_cut_off_is_no_profile_and_no_traceback(tmp_path):
+    race = raced(tmp_path, rounds=6)
+    file = tmp_path / "stacks.txt.gz"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    sampled._read.cache_clear()
+    assert explained.sections(race)
+    sampled._read.cache_clear()
+
+
 def test_components_are_what_the_coverages_cost(sections):
     found = rows(sections, "components")
     for name, component, samples in (

@@ -7,6 +7,7 @@ import pytest
 from _tools.report.answer import answer_of
 from _tools.report.race import Race, Sample
 from _tools.report.verdicts import Gate
+from cluster_metrics.corpus.answers import field_answers
 from cluster_metrics.corpus.encoded import JSON
 from cluster_metrics.corpus.files import load_answers
 from cluster_metrics.corpus.metrics import FIELDS, Metrics
@@ -90,7 +91,7 @@ def test_sampled_answers_are_found_within_the_sampler():
 
 
 def test_errors_are_relative_and_apart_for_middle_extremes_and_sums():
-    exact = {"sum": 200.0, "percentiles": {"0": [10.0], "50": [20.0], "90": [40.0], "100": [80.0]}}
+    exact = {"count": 4, "sum": 200.0, "percentiles": {"0": [10.0], "50": [20.0], "90": [40.0], "100": [80.0]}}
     values = {"0.0": 11.0, "50.0": 20.2, "90.0": 42.0, "100.0": 80.0}
     got = {"cpu_sum": {"value": 198.0}, "cpu_pct": {"values": values}}
     assert errors_of(got, {"cpu": exact}) == (pytest.approx(0.05), pytest.approx(0.1), pytest.approx(0.01))
@@ -148,6 +149,10 @@ def race(rounds=20, **figures):
 FIGURES = {"production": (400.0, 0.004), "hdr_1": (100.0, 0.05), "hdr_3": (200.0, 0.0004), "hdr_5": (300.0, 0.001)}
 
 
+def test_a_node_without_rows_has_no_error():
+    assert errors_of({}, {"cpu": field_answers([])}) == (0, 0, 0)
+
+
 def test_front_has_what_nothing_beats_in_both():
     assert [p.name for p in explained.front(explained.points(race(**FIGURES)))] == ["hdr-1", "hdr-3"]
 
@@ -192,7 +197,18 @@ def test_advice_when_nothing_is_good_enough_or_faster():
     found = explained.points(race(**FIGURES))
     assert "No configuration" in explained.advice(found, 1e-6, Gate())
     slower = explained.points(race(production=(100.0, 0.001), hdr_3=(200.0, 0.0004)))
-    assert "nothing is faster" in explained.advice(slower, 0.01, Gate())
+    assert "nothing is shown to be faster" in explained.advice(slower, 0.01, Gate())
+    hardly = explained.points(race(production=(400.0, 0.004), hdr_3=(398.0, 0.0004)))
+    assert "nothing is shown to be faster" in explained.advice(hardly, 0.01, Gate())
+
+
+def test_a_configuration_that_lost_its_rounds_hides_no_other():
+    made = race(**FIGURES)
+    lost = [s for s in made.samples if s.cell == "hdr-1" and s.meta["round"] >= 5]
+    made.samples[:] = [s for s in made.samples if s not in lost]
+    assert "take **hdr-3**" in explained.advice(explained.points(made), 0.1, Gate())
+    told = {finding.name: finding.text for finding in explained.answer(replace(made, parameters={"max_error": 10}))}
+    assert told["recommended"].startswith("hdr-3: ")
 
 
 @pytest.mark.parametrize(
