@@ -114,7 +114,8 @@ COMMON = (
 )
 BULK = Integer(
     "capacity_bulk_size",
-    "Documents that capacity-indexing and capacity-mixed send at once; 1 sends each by a request of its own.",
+    "Documents that capacity-indexing, capacity-mixed and a capacity-curve of documents send at once; 1 sends each by "
+    "a request of its own.",
     "documents",
     low=1,
     high=10_000,

@@ -29,5 +29,5 @@ def test_searches_and_documents_are_counted_by_cell_and_pass(loaded, recorded, t
     assert not left.split()
     plan = make("plan", RACES="mixed", TARGET_QPS=10)
     assert plan.returncode != 0
-    line = "[ERROR] TARGET_QPS takes a race of capacity-query among RACES with a node at its limit in more than 3 cells"
+    line = "[ERROR] TARGET_QPS takes races of capacity-query among RACES with a node at its limit in more than 3 cells"
     assert line in plan.stdout

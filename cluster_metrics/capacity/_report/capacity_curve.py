@@ -92,19 +92,20 @@ def answer(race: Race) -> Iterator[Finding]:
     """The greatest rate that keeps to the bound, what requests wait below it, and what limits it."""
     for grid, points in curves(race).items():
         bound, unit = race.parameters["slo_ms"], UNITS[kinds_of(race)[0]]
-        rate = greatest(points, bound)
+        rate, shown = greatest(points, bound), [point for point in points if len(point.each(BOUNDED))]
         if len(points[0].waits) < race.record.compared.enough:
             yield answers.undecided(race)
         elif rate is None:
             why = "too few requests for a 99th percentile; raise cell_seconds"
             yield Finding("greatest rate", f"{grid}: not shown, {why}")
         elif not rate.value:
-            yield Finding("greatest rate", f"{grid}: none raced keeps p99 to {bound:,} ms; lower curve_per_second")
+            least = f"none from {shown[0].cell.rate:,.0f} {unit} on"
+            yield Finding("greatest rate", f"{grid}: {least} keeps p99 to {bound:,} ms; lower curve_per_second")
         elif math.isinf(rate.value):
-            most = f"{points[-1].cell.rate:,.0f} {unit} or more"
+            most = f"{shown[-1].cell.rate:,.0f} {unit} or more"
             yield Finding("greatest rate", f"{grid}: {most} keep p99 to {bound:,} ms; raise curve_per_second")
         else:
-            rates = [point.cell.rate for point in points]
+            rates = [point.cell.rate for point in shown]
             below, above = max(r for r in rates if r <= rate.value), min(r for r in rates if r > rate.value)
             text = f"{grid}: {number(rate.value)} {unit} {interval(rate)} with p99 up to {bound:,} ms"
             text += f", interpolated between {below:,.0f} and {above:,.0f}"
@@ -114,7 +115,7 @@ def answer(race: Race) -> Iterator[Finding]:
             told = {name: kept[-1].latency(percent) for name, percent in PERCENTILES.items()}
             texts = [f"{name} {number(e.value)} ms {interval(e)}" for name, e in told.items() if e]
             yield Finding("latency", f"at {kept[-1].cell.rate:,.0f} {unit}: {', '.join(texts)}")
-        beyond = next((p for p in points if p not in kept), points[-1])
+        beyond = next((p for p in shown if p not in kept), points[-1])
         yield Finding("limited by", f"{bottleneck(beyond.cell.last, race)} at {beyond.cell.rate:,.0f} {unit}")
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
+from _tools.report import plots
 from _tools.report.answer import Finding, times_as_fast
 from _tools.report.race import Race
-from _tools.report.section import Section
+from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate, median
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number
@@ -35,9 +36,14 @@ def answer(race: Race) -> Iterator[Finding]:
         text = f"{busiest.rate:,.0f} {UNITS[INDEX]} leave {times_as_fast(left)} the searches there"
         yield Finding("more documents", text, {"ratio": left})
     yield Finding("limited by", f"{bottleneck(top.last, race)} in {top.name}")
-    missed = [n for n in queries if n in indexed and median(indexed[n].rates()).value < REACHED * queries[n].rate]
+    missed = [name for name, cell in queries.items() if _got(indexed, cell) < REACHED * cell.rate]
     text = f"indexed at the rate asked for in {len(queries) - len(missed)} of {len(queries)} configurations"
     yield Finding("documents", f"{text}{', not in ' if missed else ''}{', '.join(missed)}")
+
+
+def _got(indexed: Mapping[str, Cell], cell: Cell) -> float:
+    """Documents a second that were indexed beside the searches of a cell; where none was there is no such cell."""
+    return median(indexed[cell.name].rates()).value if cell.name in indexed else 0.0
 
 
 def sections(race: Race) -> list[Section]:
@@ -45,18 +51,23 @@ def sections(race: Race) -> list[Section]:
     return framed(race, QUERY, lambda cells: [Section("Searches while documents are indexed", _mixed(race, cells))])
 
 
-def _mixed(race: Race, queries: Mapping[str, Cell]) -> list[str | Table]:
+def _mixed(race: Race, queries: Mapping[str, Cell]) -> list[str | Table | Figure]:
     indexed = cells_of(race, INDEX)
-    got = {name: median(indexed[name].rates()) for name in queries if name in indexed}
+
+    def got(cell: Cell) -> Estimate | None:
+        return median(indexed[cell.name].rates()) if cell.name in indexed else None
+
+    def least(cell: Cell) -> Cell:
+        return min((c for c in queries.values() if c.grid == cell.grid), key=lambda c: c.rate)
 
     def over_least(cell: Cell) -> Estimate | str | None:
-        return over(cell, min((c for c in queries.values() if c.grid == cell.grid), key=lambda c: c.rate))
+        return over(cell, least(cell))
 
     columns = [
         Words("cell", "configuration", of=lambda cell: cell.name),
         Column("wanted", "documents/s wanted", of=lambda cell: cell.rate),
-        Column("got", "documents/s", of=lambda cell: got[cell.name]),
-        share("reached", "reached", of=lambda cell: got[cell.name].value / cell.rate),
+        Column("got", "documents/s", of=got),
+        share("reached", "reached", of=lambda cell: _got(indexed, cell) / cell.rate),
         Column("searches", "searches/s", of=lambda cell: median(cell.rates())),
         Column("over_least", "over the least rate", of=over_least),
     ]
@@ -64,4 +75,9 @@ def _mixed(race: Race, queries: Mapping[str, Cell]) -> list[str | Table]:
         "Searches as fast as they are answered while documents are indexed at a fixed rate. Where the rate is not "
         "reached, it had no room for that. `make plan` holds its model against these configurations."
     )
-    return [text, Table.of("mixed", columns, [queries[name] for name in got])]
+    table = Table.of("mixed", columns, list(queries.values()))
+    shown = {name: {"": compared(cell, base)} for name, cell in queries.items() if (base := least(cell)) is not cell}
+    if not shown:
+        return [text, table]
+    caption = "Searches at each rate of documents over those at the least, with the same shards; with their intervals."
+    return [text, table, Figure(plots.cells(shown, "times the searches at the least rate", 1.0), caption)]

@@ -86,16 +86,6 @@ class Models:
         """Part of the busiest node's time; as if one node were the busiest with both kinds of requests."""
         return sum(self.work(nodes, shards, goal))
 
-    def unshared(self, nodes: int) -> "Models":
-        """Of these, fitted to cells of so many nodes, the reading in which more nodes share less, see
-        :func:`.model.unshared`."""
-        queries, indexing = self.queries, self.indexing
-        return replace(
-            self,
-            queries=queries and model.unshared(queries, nodes),
-            indexing=indexing and model.unshared(indexing, nodes),
-        )
-
 
 _spread = cache(model.spread)
 
@@ -130,17 +120,21 @@ class Cells:
     indexing: Sequence[Measured]
 
     @property
-    def sizes(self) -> list[int]:
-        """Numbers of nodes that were raced."""
-        return sorted({len(cell.table) for cell in (*self.queries, *self.indexing)})
+    def alone(self) -> list[int]:
+        """Numbers of nodes of the kinds that were raced on one number of them alone."""
+        return [next(iter(sizes)) for sizes in map(_sizes, (self.queries, self.indexing)) if len(sizes) == 1]
 
     def readings(self) -> list[Models]:
-        """What requests cost, in one reading or, where one number of nodes leaves that open, in two: the one by which
-        more nodes carry less stands last."""
+        """What requests cost, in one reading or, where one number of nodes of a kind leaves that open, in two: the one
+        by which more nodes carry less stands last."""
         queries = model.fit_queries(self.queries) if self.queries else None
         indexing = model.fit_indexing(self.indexing) if self.indexing else None
         models = Models(queries, indexing)
-        return [models] if len(self.sizes) > 1 else [models, models.unshared(*self.sizes)]
+        if queries and len(sizes := _sizes(self.queries)) == 1:
+            queries = model.unshared(queries, *sizes)
+        if indexing and len(sizes := _sizes(self.indexing)) == 1:
+            indexing = model.unshared(indexing, *sizes)
+        return [models, Models(queries, indexing)] if self.alone else [models]
 
     def misses(self) -> dict[str, list[float]]:
         """The time that each cell takes over that by a model of the others; none where they are too few."""
@@ -161,6 +155,11 @@ class Cells:
             )
             for _ in range(PREDICTIONS)
         ]
+
+
+def _sizes(cells: Sequence[Measured]) -> set[int]:
+    """Numbers of nodes that were raced."""
+    return {len(cell.table) for cell in cells}
 
 
 def _resampled(cells: Sequence[Measured], rng: np.random.Generator) -> list[Measured]:
@@ -203,10 +202,10 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
         (goal.docs, cells.indexing, "TARGET_DOCS", "capacity-indexing"),
         (goal.searches, cells.queries, "TARGET_QPS", "capacity-query"),
     ):
-        if wanted and len(of) <= model.COSTS:
+        least = model.COSTS + (len(_sizes(of)) > 1)
+        if wanted and len(of) <= least:
             raise ReportError(
-                f"{name} takes a race of {challenge} among RACES with a node at its limit in more than {model.COSTS} "
-                "cells"
+                f"{name} takes races of {challenge} among RACES with a node at its limit in more than {least} cells"
             )
     today = goal.documents or max((cell.documents for cell in cells.queries), default=0)
     grown = replace(goal, docs=goal.docs * goal.growth, searches=goal.searches * goal.growth,
@@ -220,7 +219,7 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
         )
     if not best:
         raise ReportError(
-            f"{count(found.nodes, 'node')} may carry the load, or none of up to {MOST_NODES}: {_open(cells.sizes)}"
+            f"{count(found.nodes, 'node')} may carry the load, or none of up to {MOST_NODES}: {_open(cells.alone)}"
         )
     models, errors = readings[-1], {what: [abs(m - 1) for m in of] for what, of in cells.misses().items()}
     load = (
@@ -229,7 +228,7 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
     )
     lines = [
         *_said(cells, models, grown, best, load),
-        *([f"**Not settled:** {found.nodes} may do: {_open(cells.sizes)}."] if found.nodes < best.nodes else []),
+        *([f"**Not settled:** {found.nodes} may do: {_open(cells.alone)}."] if found.nodes < best.nodes else []),
         *_extrapolations(best, grown, cells.queries, cells.indexing),
         *_doubts(races),
     ]
@@ -238,6 +237,9 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
             "**Warning:** the raced indices are too small to tell what a document scanned costs, so the plan leaves it "
             "out: race with more word_documents, and count_all_hits as your searches have it."
         )
+    for what, goes, of in (("searches", goal.searches, cells.queries), ("indexing", goal.docs, cells.indexing)):
+        if goes and of and not errors[what]:
+            lines.append(f"**Warning:** no cell of {what} could be held out: how much the model misses is not known.")
     of_cells = [error for of in errors.values() for error in of]
     if of_cells and (error := float(np.median(of_cells))) > goal.headroom:
         lines.append(
@@ -258,7 +260,7 @@ def _said(cells: Cells, models: Models, goal: Goal, best: Layout, load: str) -> 
     :param load: the goal and the nodes that are to carry it, in words.
     """
     predictions = cells.predictions()
-    needed = [layout.nodes if (layout := cheapest(one, goal)) else MOST_NODES for one in predictions]
+    needed = [layout.nodes if (layout := cheapest(one, goal)) else MOST_NODES + 1 for one in predictions]
     content = percent(float(np.mean(np.array(needed) <= best.nodes)))
     low, high = np.percentile([one.busy(best.nodes, best.shards, goal) for one in predictions], (2.5, 97.5))
     parts = dict(zip(("searches", "documents"), models.work(best.nodes, best.shards, goal)))
@@ -289,11 +291,11 @@ def _saturated(races: Sequence[Race], kind: str, challenge: str) -> list[Measure
     return [cell.measured() for cell in cells if cell.passes]
 
 
-def _open(sizes: Sequence[int]) -> str:
+def _open(alone: Sequence[int]) -> str:
     """What races of one number of nodes leave open, and which race would settle it."""
-    other = sizes[0] - 1 or 2
+    other = alone[0] - 1 or 2
     return (
-        f"races of {count(sizes[0], 'node')} alone cannot tell whether more of them share what a request costs beside "
+        f"races of {count(alone[0], 'node')} alone cannot tell whether more of them share what a request costs beside "
         f"its shards; race the same with NODES={other}, too, and capacity_replicas of {other - 1} at most"
     )
 

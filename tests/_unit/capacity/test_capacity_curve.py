@@ -59,10 +59,15 @@ def test_a_percentile_is_shown_only_where_enough_requests_lie_beyond_it():
 
 @pytest.mark.parametrize(
     "bound, text",
-    [(1, "1s-2r: none raced keeps p99 to 1 ms"), (10**6, "1s-2r: 90 searches/s or more keep p99")],
+    [(1, "1s-2r: none from 20 searches/s on keeps p99 to 1 ms"), (10**6, "1s-2r: 90 searches/s or more keep p99")],
 )
 def test_a_bound_beyond_the_rates_raced_is_said_to_be(bound, text):
     assert told(curve(slo_ms=bound))["greatest rate"].startswith(text)
+
+
+def test_a_rate_of_too_few_requests_is_none_that_missed_the_bound():
+    assert told(curve(rates=(5, 40, 60, 80, 90)))["limited by"].endswith(" at 80 searches/s")
+    assert " none from 40 searches/s on " in told(curve(rates=(5, 40, 60), slo_ms=1))["greatest rate"]
 
 
 def test_too_few_passes_name_no_rate():

@@ -130,6 +130,14 @@ def test_a_mixed_race_says_where_documents_were_not_indexed_at_the_rate_asked_fo
     some = replace(whole, samples=[s for s in whole.samples if id(s) not in lost])
     expected = "indexed at the rate asked for in 17 of 18 configurations, not in 3s-0r-150"
     assert dict(answer_of(some).lines())["documents"] == expected
+    none = replace(whole, samples=[s for s in whole.samples if not any(s is one for one in of)])
+    assert dict(answer_of(none).lines())["documents"] == expected
+    assert row(none, "while documents are indexed", "3s-0r-150")["reached"] == 0
+
+
+def test_the_picture_of_a_mixed_race_is_of_its_searches():
+    figure = next(figure for section in sections(made("r", "capacity-mixed")) for figure in section.figures)
+    assert figure.caption.startswith("Searches")
 
 
 def test_the_sheet_has_a_row_per_cell_and_pass_and_what_is_compared_is_the_time():

@@ -1,6 +1,7 @@
 """The capacity model on layouts whose answer is known by hand, and on rates made from known costs."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -152,6 +153,21 @@ def test_a_plan_by_one_number_of_nodes_names_the_race_that_would_settle_it():
     assert least < most and f"**Not settled:** {least} may do" in text
 
 
+def test_each_kind_of_request_takes_two_numbers_of_nodes_of_its_own():
+    goal = Goal(docs=600, searches=200, replicas=1)
+    assert "Not settled" in plan([made("q", "capacity-query"), made("i", "capacity-indexing", on=2)], goal)
+
+
+def test_cells_of_two_numbers_of_nodes_must_be_one_more():
+    def few(*args, **options):
+        whole = made(*args, **options)
+        kept = [s for s in whole.samples if s.meta["cell"] in ("1s-0r", "2s-0r")]
+        return replace(whole, samples=kept)
+
+    with pytest.raises(ReportError, match="a node at its limit in more than 4 cells"):
+        plan([few("q", "capacity-query"), few("q2", "capacity-query", on=2)], Goal(docs=0, searches=100, replicas=1))
+
+
 def test_cells_in_which_no_node_was_at_its_limit_are_left_out():
     race, goal = made("q", "capacity-query"), Goal(docs=0, searches=100, replicas=1)
     idle = made("idle", "capacity-query", busy=0.5, shape={f"{s}s-{r}r": 0.1 for s in (1, 2, 3) for r in (0, 1, 2)})
@@ -188,8 +204,8 @@ def test_a_plan_warns_where_the_cost_of_documents_was_not_seen(monkeypatch):
 @pytest.mark.parametrize(
     "races, goal, line",
     [
-        ([made("q", "capacity-query")], Goal(10, 0, 1), "TARGET_DOCS takes a race of capacity-indexing"),
-        ([made("i", "capacity-indexing")], Goal(0, 10, 1), "TARGET_QPS takes a race of capacity-query"),
+        ([made("q", "capacity-query")], Goal(10, 0, 1), "TARGET_DOCS takes races of capacity-indexing"),
+        ([made("i", "capacity-indexing")], Goal(0, 10, 1), "TARGET_QPS takes races of capacity-query"),
         ([made("q", "capacity-query")], Goal(0, 10**6, 1), "no cluster of up to 50 nodes like these carries the load"),
         (
             [made("q", "capacity-query")],
