@@ -228,8 +228,8 @@ VARIABLES = {
         Variable(
             "RACE",
             "last",
-            "of `report`, `explain`: the race, by id, or by tag as `key:value`; of `changes`: whose machine and "
-            "version decide",
+            "of `report`, `explain`, `results`: the race, by id, or by tag as `key:value`; of `changes`: whose machine "
+            "and version decide",
             rf"{RACE_ID}|{TAG}",
             NAME_WORDS,
         ),

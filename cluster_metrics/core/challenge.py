@@ -58,14 +58,15 @@ class Sample:
     :param keys: their metadata beside Rally's own ``success``, ``error-count``, ``error-type`` and
         ``error-description``.
     :param csv: file of the report that lists them, a row each with a column per key; several kinds may share one.
-    :param partly: whether one that failed still counts, as a bulk request does of whose documents some were taken.
+    :param partly: key by which one that failed still counts: a bulk request tells how many of its documents were
+        taken, a warm-up how many rounds it walked. None where one that failed tells nothing.
     """
 
     type: str
     of: str
     keys: tuple[Key, ...]
     csv: str = ""
-    partly: bool = False
+    partly: str | None = None
 
 
 @dataclass(frozen=True)

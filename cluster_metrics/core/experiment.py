@@ -17,6 +17,7 @@ from ..corpus.files import CorpusError
 from . import challenge as records
 from .index import marks_of
 from .monitor import MONITOR
+from .parameters import RACE_MINUTES
 from .rounds import shuffled
 
 
@@ -41,6 +42,7 @@ class Experiment(loader.TrackProcessor):
                 values |= capped(values, record)
         if (drivers := len(self.cfg.opts("driver", "load_driver_hosts", mandatory=False, default_value=[]))) > 1:
             values["load_drivers"] = drivers  # likewise
+        values |= self._own_sizes(track, own, test_mode)
         for corpus in corpora_of(values, test_mode).values():
             values |= corpus.sizes()
             prepared.lay_out(track, corpus)
@@ -59,7 +61,7 @@ class Experiment(loader.TrackProcessor):
             leaves = (leaf for element in challenge.schedule for leaf in element)
             tasks = [(task, operations[task.operation.type]) for task in leaves if task.operation.type in operations]
             plans = [task for task, operation in tasks if operation.rounds]
-            for left, task in zip(range(len(plans), 0, -1), plans):
+            for left, task in zip(range(len(plans), 0, -1), plans if RACE_MINUTES in record.parameters else []):
                 task.operation.params |= self._time_left(values, left)
             created = any(operation.creates for _, operation in tasks)
             for task, operation in tasks:
@@ -69,6 +71,13 @@ class Experiment(loader.TrackProcessor):
                     task.iterations = len(rounds)
                     iterations = {"warmup-iterations": task.warmup_iterations, "iterations": task.iterations}
                     task.operation.params |= iterations | {"first-round": rounds.start}
+
+    def _own_sizes(self, track: Any, own: Mapping[str, Any], test_mode: bool) -> dict[str, Any]:
+        """Defaults of the challenge that is raced for what its corpora depend on: they are laid out once."""
+        record = records.challenges()[track.selected_challenge_or_default.name]
+        sized = {name for kind in record.corpora for name in kind.parameters}  # type: ignore[attr-defined]
+        of = {n: records.parameters()[n].check(v) for n, v in own.get(record.name, {}).items() if n in sized}
+        return of | (capped(of, record) if test_mode else {})
 
     def _time_left(self, values: dict[str, Any], plans: int) -> dict[str, Any]:
         """What a plan needs to know of the time that the race may take; nothing where it may take any."""

@@ -198,7 +198,8 @@ LOAD = (
 WARMUP = Integer(
     "warmup_iterations",
     "Coverages of each cell in each pass, and rounds before those of the plan, that are not counted. In query-decomp "
-    "each part of the plan has an even share of these rounds.",
+    "each part of the plan has an even share of these rounds; ingest-decomp, ingest-formats and esql-stored-fields "
+    "walk one such round at most.",
     "coverages",
     True,
     low=0,

@@ -179,6 +179,10 @@ def losing_one(operation: str, kind: str, timings: list[dict[str, Any]], **about
         timings.append(about | outcome([refusal(e)], "no-answer") | {"dependent_timing": timing})
 
 
+FAILED_SAMPLES = "failed-samples"
+"""The error type of a round some of whose samples failed, each of which is counted by itself."""
+
+
 def round_result(timings: list[dict[str, Any]], **common: Any) -> dict[str, Any]:
     """The result of a round for Rally.
 
@@ -189,4 +193,4 @@ def round_result(timings: list[dict[str, Any]], **common: Any) -> dict[str, Any]
     result = {"weight": len(timings), "unit": "samples", **common, "dependent_timing": timings}
     failed = [t for t in timings if not t["success"]]
     problems = [f"{t['dependent_timing']['operation']}: {t['error-description']}" for t in failed]
-    return result | outcome(problems, "failed-samples")
+    return result | outcome(problems, FAILED_SAMPLES)

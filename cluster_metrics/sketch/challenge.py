@@ -3,7 +3,7 @@
 from ..core.challenge import Challenge, Compared, Key, Needs, Operation, Sample
 from ..core.index import CHECK_INDEX, MERGING
 from ..core.limits import corpus_in_memory, segments, shards_of_searches, warm
-from ..core.parameters import BULK_SIZE, FOREIGN, RACE_MINUTES, ROUNDS, SEGMENTS, SHARDS, WARMUP, Text
+from ..core.parameters import BULK_SIZE, FOREIGN, ROUNDS, SEGMENTS, SHARDS, WARMUP, Text
 from ..corpus.metrics import BYTES, NAME, Metrics
 from ..wire import coverage
 from .sketch_floor import (
@@ -96,7 +96,6 @@ CHALLENGES = (
             SEGMENTS,
             FOREIGN,
             WARMUP,
-            RACE_MINUTES,
             ROUNDS,
             Text(
                 "sketch_server",
@@ -106,7 +105,7 @@ CHALLENGES = (
             ),
         ),
         compared=Compared(INGESTED, ("wall_ms", "client_cpu_ms", "took_ms"), "elasticsearch-full", "rounds"),
-        minutes=8,
+        minutes=16,
         disk_factor=6,
         needs=Needs(sketch_server=True),
         test_mode={"rounds": 2, "warmup_iterations": 1},

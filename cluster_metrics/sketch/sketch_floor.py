@@ -161,8 +161,12 @@ class FloorIngestParams(RoundParams):
     def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
         super().__init__(track, params, **kwargs)
         self._prepared = Prepared(track, Metrics)
-        rows, rounds = self._prepared.corpus.rows_per_epoch, params["iterations"]
-        if rows < rounds:
+        corpus, rounds = self._prepared.corpus, params["iterations"]
+        if corpus.rows_per_epoch < corpus.nodes:
+            raise exceptions.TrackConfigError(
+                f"track parameter [nodes] is [{corpus.nodes}], allowed are up to as many as rows_per_epoch"
+            )
+        if corpus.rows_per_epoch < rounds:
             raise exceptions.TrackConfigError(
                 f"track parameter [rounds] is [{rounds}], allowed are up to as many as rows_per_epoch"
             )

@@ -23,7 +23,7 @@ def read(folder, challenge, race_id="this", **parameters):
     :return: the track, and the tasks in order, those in parallel one after the other.
     """
     options = {"rally.root": Path(esrally.__file__).parent, "params": parameters, "race.id": race_id}
-    options["test.mode.enabled"] = True
+    options |= {"test.mode.enabled": True, "challenge.name": challenge}
     cfg = SimpleNamespace(opts=lambda section, key, default_value=None, **_: options.get(key, default_value))
     track = loader.TrackFileReader(cfg).read("cluster-metrics", str(ROOT / "track.json"), str(ROOT))
     experiment = Experiment()

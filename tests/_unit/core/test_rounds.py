@@ -19,7 +19,7 @@ from cluster_metrics.core import rounds
 from cluster_metrics.core.experiment import Experiment
 from cluster_metrics.core.rounds import ENDING_S, RoundParams, TimeLeft
 from cluster_metrics.esql.esql_stored_fields import PROFILED_ROUNDS, StoredFieldsParams
-from cluster_metrics.query.query_decomp import PlanParams
+from cluster_metrics.query.query_decomp import VISITS, PlanParams
 from cluster_metrics.query.query_frontier import FrontierParams
 
 ROOT = Path(__file__).parents[3]
@@ -141,6 +141,13 @@ def test_all_tasks_of_a_challenge_take_its_own_defaults():
     assert found["query-decomp"][0]["rounds"] == 60 != found["query-profile"][0]["rounds"]
 
 
+def test_corpora_are_laid_out_by_the_defaults_of_the_challenge_that_is_raced():
+    for challenge, epochs in (("ingest-formats", 1), ("query-decomp", 5)):
+        track = laid_out({}, **{"challenge.name": challenge})
+        (metrics,) = (corpus for corpus in track.corpora if corpus.name == "cluster-metrics")
+        assert len(metrics.documents) == epochs
+
+
 def test_every_plan_of_a_challenge_knows_how_many_share_the_time():
     track = laid_out({"race_minutes": 5})
     found = {}
@@ -157,16 +164,21 @@ def test_every_plan_of_a_challenge_knows_how_many_share_the_time():
         "ingest-decomp": {"ingest-steps": [1]},
         "ingest-formats": {"formats": [1]},
         "esql-stored-fields": {"stored-fields": [1]},
-        "sketch-floor": {"floor-ingest": [2], "floor-questions": [1]},
     }
 
 
+def test_a_headline_cell_visits_each_epoch_as_often_as_is_kept_free_for_it():
+    challenge = next(c for c in laid_out({"epochs": 7}).challenges if c.name == "query-decomp")
+    of = [task for element in challenge.schedule for task in element if "variant" in task.operation.params]
+    assert {task.iterations for task in of} == {VISITS * 7}
+
+
 def test_a_part_of_the_plan_keeps_the_passes_to_come_free():
-    """Of a round of 9 s with 12 of its 27 cells in a pass, each asked 10 + 5 times, after a pause of 6 s."""
+    """Of a round of 9 s with 12 of its 27 cells in a pass, each asked 10 + 3 * 5 times, after a pause of 6 s."""
     source = object.__new__(PlanParams)
     source.values = values(warmup_iterations=10, epochs=5)
     source._cells, source._passes_left = dict.fromkeys(range(27)), 2
-    assert source.afterwards(9.0) == pytest.approx(2 * (12 * 15 * 9 / 27 + 12 * 6))
+    assert source.afterwards(9.0) == pytest.approx(2 * (12 * 25 * 9 / 27 + 12 * 6))
 
 
 @pytest.mark.parametrize("kind, seconds", [(FrontierParams, 2 * (3 + 2)), (StoredFieldsParams, PROFILED_ROUNDS * 7.0)])

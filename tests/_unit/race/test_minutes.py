@@ -51,7 +51,7 @@ def test_rally_gets_what_was_given_and_the_time(given):
 def test_a_challenge_keeps_to_a_time_or_refuses_it_in_one_line(given, challenge):
     given(MINUTES=10)
     record = challenges()[challenge]
-    if any(operation.rounds for operation in record.operations):
+    if any(operation.rounds for operation in record.operations) and challenge != "sketch-floor":
         assert minutes.fitted(challenge, "")["race_minutes"] == 10
     else:
         with pytest.raises(RaceError, match=rf"MINUTES is \[10\], to which {challenge} cannot keep.* in PARAMS") as e:

@@ -288,3 +288,10 @@ def test_the_answer_is_the_gap_and_its_greatest_step():
     lines = dict(answer_of(race(spread=0.0)).lines())
     assert lines["Elasticsearch"].startswith("takes 7.60 × [7.60, 7.60] as long as the sketch server")
     assert lines["greatest step"].startswith("per-document work, 57.6 %")
+
+
+def test_every_node_takes_a_row(tmp_path):
+    track = track_of(Metrics(nodes=30, tasks=3, rows_per_epoch=25, epochs=1), root=tmp_path)
+    given = {"parameters": values(), "warmup-iterations": 0, "iterations": 2}
+    with pytest.raises(exceptions.TrackConfigError, match=r"\[nodes\] is \[30\], allowed are up to"):
+        FloorIngestParams(track, given)
