@@ -184,7 +184,7 @@ def cut(race: Race) -> str:
 
 def checked(race: Race, number_of: int, what: str) -> Finding:
     """The line on answers that were held against exact ones; a wrong one is a request that failed."""
-    failed = sum(race.failed.values())
+    failed = sum(race.failed.values()) - race.rounds_failed
     wrong = f"; {count(failed, 'request')} failed" if failed else ", none wrong"
     return Finding("answers checked", f"{count(number_of, what)}{wrong}")
 

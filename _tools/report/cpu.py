@@ -134,7 +134,8 @@ def files(race: Race, how: Profiling) -> Iterator[tuple[str, str]]:
     title = f"CPU time of race {race.id}"
     yield FLAMES, flames.page(title, how.per, frames, by_round, pairs, start, found.folder / flames.D3)
     by_stack = {
-        name: np.asarray(counted.mean(axis=0)).ravel() * found.period_ms for name, counted in found.counted.items()
+        name: np.asarray(counted.mean(axis=0)).ravel() * found.period_ms(name)
+        for name, counted in found.counted.items()
     }
     yield "cpu.speedscope.json", flames.speedscope(title, found.profile, by_stack)
     for name, ms in by_stack.items():

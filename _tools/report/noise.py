@@ -51,8 +51,10 @@ class Floor:
     all_cells: float
 
     def of(self, cells: Sequence[str]) -> float | None:
-        """The floor of the geometric mean over these cells; None unless it was measured over exactly these."""
-        return self.all_cells if set(cells) == set(self.cells) else None
+        """The floor of the geometric mean over these cells: as it was measured over exactly these, or that of the cell
+        of them that varies most, by which a mean cannot vary more; None where none was measured."""
+        known = [self.cells[cell] for cell in cells if cell in self.cells]
+        return self.all_cells if set(cells) == set(self.cells) else max(known, default=None)
 
 
 def half_width(levels: Sequence[float], errors: Sequence[float]) -> float:

@@ -1,13 +1,17 @@
 """A race of this track, as its documents in the metrics store tell it."""
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from cluster_metrics.core.challenge import OLDEST_SCHEMA, SCHEMA, Challenge, challenges
 from cluster_metrics.core.index import CHECKS
 from cluster_metrics.core.monitor import Monitor
+from cluster_metrics.core.rounds import FAILED_SAMPLES
 
 from ..race.variables import escaped, shown
 from .sound import REQUEST, SAMPLE, Sound, clock_steps, gaps, read_check
@@ -70,6 +74,7 @@ class Race:
     :param index: documents, segments and store size of the index.
     :param local: whether load driver and target ran on one machine; None when that is not recorded.
     :param machine: what the load driver ran on; see :func:`cluster_metrics.core.machine.machine`.
+    :param rounds_failed: of those that failed, rounds that did since one of their samples, counted beside them, did.
     :param latencies: as ``samples``, what requests took from when they were due; of the kinds that the record names.
     :param schedule: when requests of each task, whichever but a monitor, were under way, in order of time.
     :param faults: what is missing or odd about its documents, and of each operation that failed the first reason; plain
@@ -87,6 +92,7 @@ class Race:
     faults: list[str] = field(default_factory=list)
     machine: dict[str, Any] = field(default_factory=dict)
     latencies: list[Sample] = field(default_factory=list)
+    rounds_failed: int = 0
 
     @property
     def id(self) -> str:
@@ -197,17 +203,28 @@ def race_of(
     )
     faults += clock_steps(record, read)
     failed: Counter[str] = Counter()
+    rounds_failed = 0
     for hit in sound.ordered(failures, SAMPLE):
         operation, reason = escaped(hit["operation"]), hit["meta"].get("error-description")
         if reason and operation not in failed:
             faults.append(f"{operation} failed first with: {shown(reason)}")
         failed[operation] += 1
+        rounds_failed += hit["meta"].get("error-type") == FAILED_SAMPLES
     looks = {operation.type for operation in record.operations if operation.runner is Monitor}
-    schedule = stretches(r for r in sound.ordered(requests, REQUEST) if r.get("operation-type") not in looks)
+    schedule = stretches(r for r in sound.those(requests, REQUEST) if r.get("operation-type") not in looks)
     if document.get("results"):
         faults += gaps(record, known["parameters"], samples)
     faults += sound.sentences()
-    race = Race(document, samples, dict(failed), **known, schedule=schedule, faults=faults, latencies=waits)
+    race = Race(
+        document,
+        samples,
+        dict(failed),
+        **known,
+        schedule=schedule,
+        faults=faults,
+        latencies=waits,
+        rounds_failed=rounds_failed,
+    )
     if not samples and not failed:
         none = "has no samples of this track"
         if not document.get("results"):
@@ -230,14 +247,22 @@ def _check_schema(document: dict[str, Any], check: dict[str, Any]) -> None:
 
 
 def stretches(requests: Iterable[dict[str, Any]]) -> list[Stretch]:
-    """Joins requests, documents ``processing_time`` of the metrics store, to stretches of one task."""
-    found: list[Stretch] = []
-    for request in sorted(requests, key=lambda r: r["@timestamp"]):
-        start, warmup = request["@timestamp"], request["sample-type"] == "warmup"
-        one = Stretch(escaped(request["task"]), warmup, start, start + request["value"])
-        last = found[-1] if found else one
-        if found and (last.task, last.warmup) == (one.task, one.warmup):
-            found[-1] = replace(last, end=max(last.end, one.end), requests=last.requests + 1)
-        else:
-            found.append(one)
-    return found
+    """Joins requests, documents ``processing_time`` of the metrics store, to stretches of one task. Of millions of
+    requests no document is kept."""
+    tasks: dict[tuple[str, bool], int] = {}
+    task, started, ended = array("L"), array("d"), array("d")
+    for request in requests:
+        task.append(tasks.setdefault((request["task"], request["sample-type"] == "warmup"), len(tasks)))
+        started.append(request["@timestamp"])
+        ended.append(request["@timestamp"] + request["value"])
+    if not tasks:
+        return []
+    order = np.argsort(started, kind="stable")
+    of, at, until = (np.asarray(column)[order] for column in (task, started, ended))
+    firsts = np.flatnonzero(np.diff(of, prepend=len(tasks)))
+    ends, counts = np.maximum.reduceat(until, firsts), np.diff(firsts, append=len(of))
+    named = list(tasks)
+    return [
+        Stretch(escaped(named[of[first]][0]), named[of[first]][1], float(at[first]), float(end), int(number))
+        for first, end, number in zip(firsts, ends, counts)
+    ]

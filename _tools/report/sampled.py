@@ -58,7 +58,7 @@ class Sampled:
 
     :param how: what was sampled.
     :param folder: that the samples are in.
-    :param cells: what was sampled, all of the same weight.
+    :param cells: what was sampled; all samples of a configuration have one weight.
     :param rounds: that all configurations have.
     """
 
@@ -69,15 +69,13 @@ class Sampled:
     names: Sequence[str]
     rounds: Sequence[int]
 
-    @cached_property
-    def weight(self) -> float:
-        """How many coverages, or what else CPU time is told by, a sample is."""
-        return self.how.weight(self.cells.samples(self.names[0])[self.rounds[0]].meta)
+    def weight(self, name: str) -> float:
+        """How many coverages, or what else CPU time is told by, a sample of a configuration is."""
+        return self.how.weight(self.cells.samples(name)[self.rounds[0]].meta)
 
-    @property
-    def period_ms(self) -> float:
-        """CPU time that a sample of a stack stands for, by coverage."""
-        return self.profile.period_ms / self.weight
+    def period_ms(self, name: str) -> float:
+        """CPU time that a stack met once in a configuration stands for, by coverage."""
+        return self.profile.period_ms / self.weight(name)
 
     @property
     def base(self) -> str:
@@ -102,13 +100,14 @@ class Sampled:
 
     def times(self, frames: Frames) -> dict[str, Counts]:
         """By configuration: CPU time by round and frame, in ms."""
-        return {name: frames.times(counted, self.period_ms) for name, counted in self.counted.items()}
+        return {name: frames.times(counted, self.period_ms(name)) for name, counted in self.counted.items()}
 
     @cached_property
     def whole(self) -> Mapping[str, Samples]:
         """By configuration: CPU time of all samples by round, in ms."""
         return {
-            name: np.asarray(counted.sum(axis=1)).ravel() * self.period_ms for name, counted in self.counted.items()
+            name: np.asarray(counted.sum(axis=1)).ravel() * self.period_ms(name)
+            for name, counted in self.counted.items()
         }
 
     @cached_property
@@ -143,7 +142,7 @@ class Sampled:
     def share(self, name: str, of: str) -> Samples:
         """The share of a component in the CPU time of a configuration, by round."""
         column = self.how.components.names.index(of)
-        return self.by_component[name][:, column] / np.maximum(self.whole[name], self.period_ms)
+        return self.by_component[name][:, column] / np.maximum(self.whole[name], self.period_ms(name))
 
     def differences(self, times: Mapping[str, Counts], base: str, other: str) -> Differences:
         """Frame by frame, see :func:`_tools.report.stacks.differences`."""
@@ -154,7 +153,7 @@ class Sampled:
         """CPU time of the target's processes in what was sampled, by round; nan where it is not known."""
         of = self.cells.samples(name)
         found = np.array([float(of[number].meta.get("target_cpu_ms", np.nan)) for number in self.rounds])
-        return np.asarray(found / self.weight)
+        return np.asarray(found / self.weight(name))
 
     def over_time(self, seconds: float) -> list[dict[str, Any]]:
         """CPU time of compiler and garbage collector as shares of all samples, warm-up included: a row for each and
@@ -191,11 +190,13 @@ def sampled(race: Race, how: Profiling) -> Sampled | None:
         return None
     try:
         profile = _read(folders[0])
-    except OSError:
+    except (OSError, EOFError):
         return None
-    if not len(profile.at):
+    lost = {sample.meta["round"] for sample in race.of(how.round) if sample.meta.get("not_sampled")}
+    rounds = [number for number in cells.rounds(*cells.names) if number not in lost]
+    if not len(profile.at) or not rounds:
         return None
-    return Sampled(how, folders[0], profile, cells, sorted(cells.names), cells.rounds(*cells.names))
+    return Sampled(how, folders[0], profile, cells, sorted(cells.names), rounds)
 
 
 def folders_of(race: Race, how: Profiling) -> list[Path]:

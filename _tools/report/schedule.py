@@ -1,13 +1,16 @@
 """When each task of a race ran: all of them on one time line, with what Rally itself took in between."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from . import timelines
-from .race import Race
+from .race import Race, Stretch
 from .section import Figure, Section
 from .table import Column, Table, Words, share
 from .text import number, percent
 
+CLOSE = 1e-3
+"""Of the whole time: gaps that are shorter cannot be seen."""
 CAPTION = f"When each task was at work. {timelines.ZOOM}"
 
 
@@ -29,7 +32,7 @@ def sections(race: Race) -> list[Section]:
         bars += [
             {"name": task, "kind": timelines.WARM_UP if s.warmup else timelines.MEASURED}
             | {"start": (s.start - first) / 1000, "end": (s.end - first) / 1000}
-            for s in own
+            for s in joined(own, whole * CLOSE)
         ]
     idle = whole - covered((s.start, s.end) for s in race.schedule)
     columns = [Words("task", "task"), Column("began_s", "began after", "s"), Column("ran_s", "ran", "s")]
@@ -41,6 +44,19 @@ def sections(race: Race) -> list[Section]:
     )
     figure = Figure(timelines.stretches(bars, "s after the first request"), CAPTION)
     return [Section("All tasks on one time line", [Table("tasks", columns, rows), text, figure])]
+
+
+def joined(stretches: Iterable[Stretch], gap_ms: float) -> list[Stretch]:
+    """Stretches of one task, those of one kind as one that begin before so long after the last has ended: tasks that
+    run at once have one for almost each request."""
+    found: list[Stretch] = []
+    for one in stretches:
+        last = found[-1] if found else None
+        if last and last.warmup == one.warmup and one.start - last.end < gap_ms:
+            found[-1] = replace(last, end=max(last.end, one.end), requests=last.requests + one.requests)
+        else:
+            found.append(one)
+    return found
 
 
 def covered(spans: Iterable[tuple[float, float]]) -> float:

@@ -15,6 +15,7 @@ REQUEST = {"task": str, "sample-type": str, "@timestamp": float, "value": float}
 SAMPLE = {"operation": str, "operation-type": str, "@timestamp": float, "value": float, "meta": dict}
 NODE = {"node": str, "version": str, "jvm": str, "cores": float, "heap_mb": float}
 UNITS = ("round", "pass")
+PLAIN = (int, float, bool, type(None))
 LATEST_MS = 2.5e14
 """Greatest time in ms since the epoch that can be written as a date."""
 STEP_MS = 2000
@@ -35,6 +36,8 @@ def _is_names(value: Any) -> bool:
 def printable(value: Any) -> Any:
     """What a store holds with all its texts escaped: none of them forges a line of a report."""
     if isinstance(value, dict):
+        if all(k.isprintable() and (v.isprintable() if type(v) is str else type(v) in PLAIN) for k, v in value.items()):
+            return value
         return {escaped(k): printable(v) for k, v in value.items()}
     if isinstance(value, list):
         return [printable(v) for v in value]
@@ -78,16 +81,18 @@ class Sound:
         self.left_out: Counter[str] = Counter()
         self.older: list[str] = []
 
-    def ordered(self, documents: Iterable[Document], keys: Mapping[str, type]) -> list[Document]:
-        """Those that have these keys, in order of time."""
-        found = []
+    def those(self, documents: Iterable[Document], keys: Mapping[str, type]) -> Iterator[Document]:
+        """Those that have these keys."""
         for document in documents:
             key = odd_key(document, keys) or ("" if 0 <= document["@timestamp"] < LATEST_MS else "@timestamp")
             if key:
                 self.left_out[f"documents have no sound [{key}]"] += 1
             else:
-                found.append(document)
-        return sorted(found, key=lambda d: d["@timestamp"])
+                yield document
+
+    def ordered(self, documents: Iterable[Document], keys: Mapping[str, type]) -> list[Document]:
+        """The same, in order of time."""
+        return sorted(self.those(documents, keys), key=lambda d: d["@timestamp"])
 
     def samples(self, record: Challenge, documents: Iterable[Document]) -> list[Document]:
         """The samples that count: those that succeeded, and of failed bulk requests what they did."""
@@ -96,7 +101,7 @@ class Sound:
             kind, meta = record.samples.get(document["operation-type"]), document["meta"]
             if not kind:
                 self.left_out["documents have no sound [operation-type]"] += 1
-            elif meta.get("success") is True or kind.partly and "success-count" in meta:
+            elif meta.get("success") is True or kind.partly in meta:
                 by_kind.setdefault(kind.type, []).append(document)
         found = [document for kind, of in by_kind.items() for document in self._of_kind(record, kind, of)]
         return sorted(found, key=lambda d: d["@timestamp"])
@@ -113,7 +118,8 @@ class Sound:
             elif name == record.compared.sample and meta.get(judged, 1) <= 0:
                 self.left_out[f"samples {name} have no [{judged}] above 0"] += 1
             else:
-                yield document | {"operation": escaped(document["operation"]), "meta": printable(meta)}
+                document["operation"], document["meta"] = escaped(document["operation"]), printable(meta)
+                yield document  # itself, as there may be a million
 
     def sentences(self) -> list[str]:
         return [*(f"{number:,} {what} and are left out." for what, number in self.left_out.items()), *self.older]

@@ -31,9 +31,11 @@ Counts = npt.NDArray[np.float64]
 
 
 def write_stacks(folder: Path, text: str) -> None:
-    """Keeps what ``Samples.java`` prints."""
-    with gzip.open(folder / FILE, "wt") as f:
+    """Keeps what ``Samples.java`` prints, whole or not at all."""
+    part = folder / f"{FILE}.part"
+    with gzip.open(part, "wt") as f:
         f.write(text)
+    part.replace(folder / FILE)
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,14 @@ def test_a_high_floor_takes_a_verdict_back():
         assert "not shown (could be −" in row(told(races, floor), "Against base", cell)
 
 
+def test_the_mean_over_a_part_of_the_cells_of_a_floor_is_widened_too():
+    few = {"D_td-serial": COSTS["D_td-serial"]}
+    races = [made("base", seed=1, costs=few), made("slow", 1.1, seed=2, costs=few)]
+    floor = noise.measure([made(f"aa-{i}", 1 + 0.05 * i, seed=20 + i) for i in range(5)])
+    for cell in ("D_td-serial", "geometric mean"):
+        assert "not shown (could be −" in row(told(races, floor), "Against base", cell)
+
+
 def test_too_few_rounds_get_no_verdict():
     text = told([made("base", rounds=19), made("slow", 2, rounds=40)], quiet_floor())
     assert " not enough samples |" in row(text, "Against base", "D_td-serial")

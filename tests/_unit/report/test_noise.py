@@ -121,10 +121,11 @@ def test_a_floor_fits_whatever_only_selects(changes, fits):
     assert noise.fitting([floor], other)[0] == (floor if fits else None)
 
 
-def test_the_floor_of_the_geometric_mean_is_of_its_cells_alone():
+def test_the_floor_of_a_mean_over_other_cells_is_that_of_the_one_that_varies_most():
     floor = noise.measure(aa(0.01))
     assert floor.of(sorted(COSTS)) == floor.all_cells
-    assert floor.of(["A-serial"]) is None
+    assert floor.of(["A-serial", "D_td-serial"]) == max(floor.cells["A-serial"], floor.cells["D_td-serial"])
+    assert floor.of(["a cell of its own"]) is None
 
 
 def test_a_file_that_is_no_noise_is_said_to_be_none(tmp_path):

@@ -12,9 +12,11 @@ from _tools.race.rally import write_configuration
 from _tools.race.variables import Exit
 from _tools.report import race as reading
 from _tools.report import write
+from _tools.report.answer import checked
 from _tools.report.race import IncompleteError, ReportError, race_of
 from _tools.report.sound import gaps
 from _tools.report.store import connect, load, load_all, reporting_of
+from cluster_metrics.query._report import server
 
 
 @pytest.fixture
@@ -223,6 +225,23 @@ def test_a_store_is_verified_unless_that_is_switched_off(tmp_path, mode, verifie
         assert "datastore.ssl.verification_mode" in reporting_of(ini)
     [node] = connect(ini).transport.node_pool.all()
     assert node.config.scheme == "https" and node.config.verify_certs is verified
+
+
+def test_a_round_that_failed_with_its_sample_is_one_failure_and_a_failed_warm_up_tells_what_it_saw():
+    document, hits = recorded("query-decomp")
+    hits = [hit for hit in hits if hit["name"] == "service_time"]
+
+    def failing(kind, **meta):
+        hit = copy.deepcopy(next(hit for hit in hits if hit["operation-type"] == kind))
+        hit["meta"] |= {"success": False, "error-description": "x"} | meta
+        return hit
+
+    failed = [failing("coverage"), failing("query-plan", **{"error-type": "failed-samples"})]
+    race = race_of(document, hits, failed)
+    assert sum(race.failed.values()) == 2 and checked(race, 9, "coverage").text == "9 coverages; 1 request failed"
+    warm = failing("query-plan", rounds=40, unsteady=["A-serial"])
+    warm |= {"operation-type": "query-warm-up", "operation": "warm-up"}
+    assert server.unsteady(race_of(document, [*hits, warm], [warm])) == {"A-serial"}
 
 
 def test_a_monitor_takes_no_place_in_the_schedule_of_the_tasks_that_it_looks_at():

@@ -47,6 +47,16 @@ def test_section_tells_when_each_task_ran_and_what_is_left():
     assert len(section.figures) == 1
 
 
+def test_tasks_that_run_at_once_have_few_bars():
+    asked = [request(task, 100 * i + at, 40) for i in range(1000) for task, at in (("search", 0), ("index", 50))]
+    later = [request("search", 200_000, 1000)]
+    (section,) = schedule.sections(race(*asked, *later))
+    (figure,) = section.figures
+    data = [part["data"] for part in (figure.spec, *figure.spec.get("layer", [])) if "data" in part]
+    bars = [row for one in data for row in one.get("values", []) if "kind" in row]
+    assert len(bars) == 3 and {row["name"] for row in bars} == {"search", "index"}
+
+
 def test_a_race_without_requests_has_no_section():
     assert schedule.sections(race()) == []
 
