@@ -41,11 +41,12 @@ def convert(folder: Path, downloads: Path) -> str:
             compile_java([SOURCE], [], Path(classes), fetch(ECJ, downloads))
             command = [str(JRE_HOME / "bin" / "java"), f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-cp", classes, SOURCE.stem]
             done = subprocess.run([*command, *map(str, recordings)], capture_output=True, text=True, check=False)
+            if done.returncode:
+                said = done.stderr.strip().splitlines() or [f"Java ended with {done.returncode}"]
+                return f"the recordings in [{folder}] were not read: {said[-1]}"
+        write_stacks(folder, done.stdout)
     except (InstallError, OSError) as e:
         return f"the recordings in [{folder}] were not read: {e}"
-    if done.returncode:
-        return f"the recordings in [{folder}] were not read: {done.stderr.strip().splitlines()[-1]}"
-    write_stacks(folder, done.stdout)
     for recording in recordings:
         recording.unlink()
     return ""

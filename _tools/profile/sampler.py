@@ -72,7 +72,7 @@ class Sampler:
     java_home: Path
     kept: Path
     _number: int = 0
-    _under_way: list[tuple[Node, Path]] = field(default_factory=list)
+    _under_way: list[tuple[Node, Path, Path]] = field(default_factory=list)
 
     @property
     def pids(self) -> list[int]:
@@ -86,17 +86,17 @@ class Sampler:
         """
         self._number += 1
         try:
-            for node in self.nodes:
+            for place, node in enumerate(self.nodes):  # which share a folder where one user runs them
                 if not node.runs:
                     raise SamplerError(f"node {node.name}, process {node.pid}, has ended or was started anew")
-                file = node.folder / f"{self._number:05}.jfr"
+                file = node.folder / f"{place}-{self._number:05}.jfr"
                 self._tell(node, f"start,{OPTIONS},file={file}")
-                self._under_way.append((node, file))
+                self._under_way.append((node, file, self.kept / f"{node.name}-{self._number:05}.jfr"))
         except SamplerError:
             with contextlib.suppress(SamplerError):
                 self.stop()
             raise
-        return [str(self._place(node, file)) for node, file in self._under_way]
+        return [str(kept) for _, _, kept in self._under_way]
 
     def stop(self) -> None:
         """Ends the recordings that are under way, and keeps them.
@@ -105,19 +105,16 @@ class Sampler:
         """
         under_way, self._under_way = self._under_way, []
         problems = []
-        for node, file in under_way:
+        for node, file, kept in under_way:
             try:
                 if not node.runs:
                     raise SamplerError(f"node {node.name}, process {node.pid}, ended while it was recorded")
                 self._tell(node, f"stop,file={file}")
-                _keep(file, self._place(node, file))
+                _keep(file, kept)
             except (SamplerError, OSError) as e:
-                problems.append(f"the recording {file.name} of node {node.name} was cut off: {e}")
+                problems.append(f"the recording {kept.name} of node {node.name} was cut off: {e}")
         if problems:
             raise SamplerError("; ".join(problems))
-
-    def _place(self, node: Node, file: Path) -> Path:
-        return self.kept / f"{node.name}-{file.name}"
 
     def _tell(self, node: Node, what: str) -> None:
         command = [str(self.java_home / "bin" / "jcmd"), str(node.pid), "JVMTI.agent_load", str(node.library)]

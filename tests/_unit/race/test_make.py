@@ -87,6 +87,14 @@ def test_clean_asks_where_results_lie_and_leaves_what_is_not_its_own(fresh):
     assert (fresh / "corpora/weblogs.json").is_file() and (fresh / "Makefile").is_file()
 
 
+def test_clean_leaves_what_somebody_else_has_in_the_work_folder(fresh):
+    shared = fresh / "shared"
+    (shared / "rally").mkdir(parents=True)
+    (shared / "thesis.txt").write_text("mine")
+    assert make("clean", f"WORK={shared}", cwd=fresh).returncode == 0
+    assert [path.name for path in shared.iterdir()] == ["thesis.txt"]
+
+
 def test_clean_removes_at_once_what_is_made_again_in_minutes(fresh):
     (fresh / "_work/rally").mkdir(parents=True)
     assert make("clean", cwd=fresh).returncode == 0

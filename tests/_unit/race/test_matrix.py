@@ -1,6 +1,7 @@
 import json
 import re
 
+import psutil
 import pytest
 from schedules import ROOT
 
@@ -66,3 +67,12 @@ def test_a_version_that_is_none_is_refused(kept, monkeypatch):
     monkeypatch.setenv("VERSIONS", "Python 2")
     with pytest.raises(RaceError, match="allowed is a regular expression of one of Elasticsearch 8.14.3"):
         matrix.matrix()
+
+
+def test_a_trial_that_takes_too_long_ends_with_all_that_it_started(kept, tmp_path, monkeypatch):
+    monkeypatch.setattr(matrix, "LONGEST_S", 1)
+    found = matrix._trial("Python", "3.12", "x", tmp_path, ["sh", "-c", "sleep 60 & echo $! > pid; wait"])
+    assert (found.passed, found.why) == (False, "it took more than 1 s")
+    pid = int((tmp_path / "pid").read_text())
+    gone = not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    assert gone

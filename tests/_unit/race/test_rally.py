@@ -1,6 +1,7 @@
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -117,3 +118,10 @@ def test_a_rally_that_has_ended_and_whose_parent_does_not_ask_for_it_is_no_other
     others = [process.pid for process in find_all_other_rally_processes()]
     started.wait()
     assert started.pid not in others
+
+
+def test_a_disk_that_is_too_small_is_told_in_gigabytes(home, monkeypatch):
+    monkeypatch.setattr(rally.shutil, "disk_usage", lambda _: SimpleNamespace(free=1_234_000_000))
+    with pytest.raises(RaceError, match=r"need about \d+\.\d GB in \[.*\], free are 1\.2 GB; race a smaller corpus"):
+        rally.check_disk("query-decomp", "epochs:50", False, True)
+    rally.check_disk("query-decomp", "", True, True)
