@@ -103,13 +103,13 @@ def _value(value: Any) -> str:
 def _parameters() -> str:
     takes: dict[str, list[str]] = {}
     for name, record in sorted(challenges().items()):
-        for parameter in record.parameters:
-            takes.setdefault(parameter.name, []).append(name)
+        for taken in dict.fromkeys(p.name for p in record.parameters):
+            takes.setdefault(taken, []).append(name)
     known, rows = parameters(), []
     of_challenges = {name: resolved("", name) for name in challenges()}
     for name, default in resolved("").items():
         parameter = known[name]
-        taken = "all" if len(takes[name]) == len(challenges()) else ", ".join(takes[name])
+        by = "all" if len(takes[name]) == len(challenges()) else ", ".join(takes[name])
         own = (f"{_value(of[name])} in {one}" for one, of in of_challenges.items() if of[name] != default)
         rows.append(
             [
@@ -118,7 +118,7 @@ def _parameters() -> str:
                 parameter.unit or "–",
                 parameter.allowed,
                 parameter.text,
-                taken,
+                by,
             ]
         )
     return (
@@ -163,8 +163,9 @@ def _make() -> str:
     variables = [[f"`{v.name}`", v.default or "–", v.text, v.allowed or "–"] for v in VARIABLES.values()]
     return (
         f"# make\n\n{WRITTEN}\n"
-        "`make` alone prints the same. Values are taken as they are, without make's own `$(…)`; a variable that make\n"
-        "does not know is refused. Variables may also come from the environment, where a misspelt one is not seen.\n\n"
+        "`make` alone prints targets, variables and the challenges. Values are taken as they are, without make's own\n"
+        "`$(…)`; a variable that make does not know is refused. Variables may also come from the environment, where a\n"
+        "misspelt one is not seen.\n\n"
         + _table(["target", "what it does"], [[f"`make {name}`", text] for name, text in TARGETS.items()])
         + "\n"
         + _table(["variable", "default", "what it does", "allowed"], variables)
