@@ -1,6 +1,7 @@
 """Many races one after the other, and many rows: what grows that should not."""
 
 import os
+import resource
 import subprocess
 import threading
 import time
@@ -10,11 +11,14 @@ import psutil
 import pytest
 import requests
 from conftest import WORK, make
+from elasticsearch import Elasticsearch, helpers
 from scipy import stats
 
 from _tools.elasticsearch.install import JRE_HOME
+from cluster_metrics.ingest.load import BULK
 
 pytestmark = pytest.mark.long
+APPEND = "append-no-conflicts-index-only"
 RACES = 60
 WARM = 10
 """Races after which nodes have settled."""
@@ -102,3 +106,43 @@ def test_twenty_million_rows_take_no_more_memory_of_the_client(loaded):
     first, second = np.median(seen[half // 2 : half]), np.median(seen[half:])
     print(f"largest process of Rally: {first:.0f} MB in the second quarter, {second:.0f} MB in the second half")
     assert second < 1.1 * first
+
+
+SAMPLES = 1_000_000
+
+
+def test_a_million_requests_are_reported_within_four_gigabytes(loaded):
+    params = "epochs:10,bulk_size:1,bulk_indexing_clients:1"
+    race = make("race", TEST_MODE=1, CHALLENGE=APPEND, PARAMS=params, RACE_ID="many", VERBOSE=0)
+    assert race.returncode == 0, race.stdout[-3000:]
+    store = Elasticsearch(loaded["store"], request_timeout=60)
+    store.indices.refresh(index="rally-*")
+    [document] = store.search(index="rally-races-*", query={"term": {"race-id": "many"}})["hits"]["hits"]
+    store.index(index=document["_index"], document=document["_source"] | {"race-id": "copied"})
+    helpers.bulk(store, copies(store, "many", "copied"), chunk_size=5000)
+    store.indices.refresh(index="rally-*")
+    of_copy = {"bool": {"filter": [{"term": {"race-id": "copied"}}, {"term": {"name": "service_time"}}]}}
+    count = store.count(index="rally-metrics-*", query=of_copy)["count"]
+    assert count >= SAMPLES
+    started = time.monotonic()
+    report = make("report", RACE="copied", VERBOSE=0)
+    seconds, peak = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
+    print(f"{count:,} requests were reported in {seconds:.1f} s; no process took more than {peak:.2f} GB")
+    assert report.returncode == 0, report.stdout[-3000:]
+    assert peak < 4
+
+
+def copies(store, race_id, name):
+    """The documents of a race as those of another, its requests so often that there are a million; one copy comes after
+    the other in time."""
+    query = {"query": {"bool": {"filter": [{"term": {"race-id": race_id}}]}}}
+    hits = list(helpers.scan(store, index="rally-metrics-*", query=query, size=5000))
+    found = [hit["_source"] for hit in hits]
+    yield from ({"_index": hits[0]["_index"]} | document | {"race-id": name} for document in found)
+    requests = [document for document in found if document.get("operation-type") == BULK]
+    first, last = (edge(document["@timestamp"] for document in requests) for edge in (min, max))
+    for number in range(1, 1 + SAMPLES // sum(document["name"] == "service_time" for document in requests)):
+        shift = number * (last - first + 1000)
+        for document in requests:
+            moved = {key: document[key] + shift for key in ("@timestamp", "relative-time")}
+            yield {"_index": hits[0]["_index"]} | document | moved | {"race-id": name}
