@@ -94,13 +94,15 @@ def slices(
 ) -> Iterator[tuple[int, int, int]]:
     """The bulk requests of one client: epoch, first row, number of rows.
 
-    :param rows: of one epoch; its bulk requests are divided evenly, a stretch for each client.
+    :param rows: of one epoch; its bulk requests are divided evenly, a stretch for each client. The stretches move on by
+        a client from epoch to epoch, so that epochs of fewer requests than clients keep all of them at work, too.
     :param client: counted from 0.
     :param percentage: of the client's bulk requests in each epoch, rounded up.
     """
     bulks = -(-rows // bulk_size)
-    first, end = bulks * client // clients, bulks * (client + 1) // clients
-    for epoch in epochs:
+    for number, epoch in enumerate(epochs):
+        stretch = (client + number) % clients
+        first, end = bulks * stretch // clients, bulks * (stretch + 1) // clients
         for bulk in range(first, first + math.ceil((end - first) * percentage / 100)):
             yield epoch, bulk * bulk_size, min(bulk_size, rows - bulk * bulk_size)
 

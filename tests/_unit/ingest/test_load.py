@@ -25,6 +25,13 @@ def test_clients_together_send_each_row_once(rows, bulk_size, clients):
     assert sorted(sent) == [(epoch, row) for epoch in (1, 2) for row in range(rows)]
 
 
+@given(st.integers(1, 9), st.integers(1, 9))
+def test_clients_have_as_many_requests_as_each_other_however_few_an_epoch_has(clients, bulks):
+    epochs = list(range(1, 1 + 10 * clients))
+    of = [sum(1 for _ in slices(100 * bulks, epochs, 100, client, clients, 100)) for client in range(clients)]
+    assert of == [10 * bulks] * clients
+
+
 def test_a_percentage_is_of_each_clients_requests_rounded_up():
     assert [count for _, _, count in slices(1000, [1], 100, 0, 2, 30)] == [100, 100]
     assert [first for _, first, _ in slices(1000, [1], 100, 1, 2, 1)] == [500]
