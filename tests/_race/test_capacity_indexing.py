@@ -1,7 +1,9 @@
 """capacity-indexing by its plain command, on the target that it needs."""
 
 import csv
+import json
 import shutil
+from pathlib import Path
 
 from conftest import DOWNLOADS, ROOT, make
 from grids import params
@@ -9,6 +11,8 @@ from grids import params
 from _tools.elasticsearch.nodes import Launcher
 
 WORK = ROOT / "_work" / "test-indexing"
+UNIFIED = Path("/sys/fs/cgroup/cgroup.controllers")
+"""Where the machine has cgroup v2 alone."""
 
 
 def test_the_plain_command_starts_the_three_nodes_that_it_needs(tmp_path):
@@ -18,6 +22,10 @@ def test_the_plain_command_starts_the_three_nodes_that_it_needs(tmp_path):
         assert race.returncode == 0, race.stdout[-5000:]
         assert Launcher(WORK, DOWNLOADS).running("target") is None
         assert "3 nodes on one machine, each held to 0.4 cores of CPU" in race.stdout
+        record = json.loads((WORK / "reports" / "i" / "report.json").read_text())
+        assert [node["cpu_held_by"] for node in record["target"]] == 3 * [
+            "cgroup v2" if UNIFIED.exists() else "cgroup v1"
+        ]
         with open(WORK / "reports" / "i" / "es_profile_capacity.csv") as f:
             rows = list(csv.DictReader(f))
         assert {(row["cell"], row["pass"]) for row in rows} == {(c, n) for c in ("1s-0r", "1s-2r") for n in "12"}

@@ -24,6 +24,21 @@ def test_a_grid_that_the_target_cannot_hold_ends_the_race_with_one_line(loaded, 
 
 
 @pytest.mark.long
+def test_a_disk_above_the_high_watermark_ends_the_race_with_one_line(launcher, small_disk, tmp_path):
+    grid = params(tmp_path / "params.json", capacity_shards=[1])
+    node = launcher.start("nearly-full", port=9250, data=small_disk, heap="512m")
+    try:
+        disk = shutil.disk_usage(small_disk)
+        (small_disk / "much").write_bytes(bytes(disk.free - disk.total // 20))
+        race = make("race", TEST_MODE=1, CHALLENGE="capacity-query", HOSTS=node.hosts[0], PARAMS=grid)
+    finally:
+        launcher.stop("nearly-full")
+    assert race.returncode != 0
+    line = "the disk of node nearly-full-1 is more than 90% full"
+    assert line in race.stdout.replace("\n", " "), race.stdout[-3000:]
+
+
+@pytest.mark.long
 def test_words_that_were_kept_are_searched_and_not_loaded_again(loaded, search, tmp_path):
     left = [f"cluster-metrics-words-{shards}" for shards in (1, 2, 3)]
     grid = params(tmp_path / "params.json", capacity_shards=[1, 2, 3], keep_words=True, words_mapping="light")
