@@ -2,9 +2,9 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,10 @@ from cluster_metrics.core.monitor import Monitor
 from cluster_metrics.core.rounds import FAILED_SAMPLES
 
 from ..race.variables import escaped, shown
-from .sound import REQUEST, SAMPLE, Sound, clock_steps, gaps, read_check
+from .sample import Sample
+from .sound import REQUEST, SAMPLE, Clock, Document, Sound, gaps, read_check
+
+T = TypeVar("T")
 
 
 class ReportError(Exception):
@@ -27,24 +30,6 @@ class IncompleteError(ReportError):
 
 class NothingToReportError(ReportError):
     """A race was finished that ran none of the tasks that reports explain."""
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One ``service_time`` document of a custom operation of this track.
-
-    :param kind: its ``operation-type``.
-    :param at: when it started, in ms since the epoch.
-    :param cell: its ``operation``.
-    :param value: service time in ms.
-    :param meta: its metadata, as documented at the runner.
-    """
-
-    kind: str
-    at: int
-    cell: str
-    value: float
-    meta: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -93,6 +78,14 @@ class Race:
     machine: dict[str, Any] = field(default_factory=dict)
     latencies: list[Sample] = field(default_factory=list)
     rounds_failed: int = 0
+    _once: dict[Callable[["Race"], Any], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def once(self, made: Callable[["Race"], T]) -> T:
+        """What a function makes of this race, which is kept: a race may have a million samples."""
+        if made not in self._once:
+            self._once[made] = made(self)
+        found: T = self._once[made]
+        return found
 
     @property
     def id(self) -> str:
@@ -191,17 +184,23 @@ def race_of(
     :raises ReportError: when its samples are of a version that this track does not read, or there are none.
     """
     record, sound, faults = Race(document, [], {}).record, Sound(), list[str]()
-    read = sound.ordered(hits, SAMPLE)
-    check = check_in(read)
+    clock, checks = Clock(record), list[Document]()
+
+    def others(documents: Iterable[Document]) -> Iterator[Document]:
+        for hit in documents:
+            clock.look(hit)
+            if hit["operation-type"] in CHECKS:
+                checks.append(hit)
+            else:
+                yield hit
+
+    samples = sound.samples(record, others(sound.those(hits, SAMPLE)))
+    check = check_in(sorted(checks, key=lambda hit: hit["@timestamp"]))
     _check_schema(document, check or {})
     document = revised(document, check)
     known = read_check(check, faults)
-    counted = sound.samples(record, (hit for hit in read if hit["operation-type"] not in CHECKS))
-    samples, waits = (
-        [Sample(h["operation-type"], h["@timestamp"], h["operation"], h["value"], h["meta"]) for h in of]
-        for of in (counted, sound.samples(record, sound.ordered(latencies, SAMPLE)))
-    )
-    faults += clock_steps(record, read)
+    waits = sound.samples(record, sound.those(latencies, SAMPLE))
+    faults += clock.steps()
     failed: Counter[str] = Counter()
     rounds_failed = 0
     for hit in sound.ordered(failures, SAMPLE):

@@ -1,20 +1,27 @@
 """Which documents of a race can be relied on: the others are left out and named, as is what is missing altogether."""
 
 import json
+from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from cluster_metrics.core.challenge import Challenge, Sample
+import numpy as np
+
+from cluster_metrics.core import challenge as records
+from cluster_metrics.core.challenge import Challenge
 from cluster_metrics.core.index import CHECKS
 
 from ..race.variables import escaped, shown
+from .sample import Meta, Sample
 
 Document = dict[str, Any]
 REQUEST = {"task": str, "sample-type": str, "@timestamp": float, "value": float}
 SAMPLE = {"operation": str, "operation-type": str, "@timestamp": float, "value": float, "meta": dict}
 NODE = {"node": str, "version": str, "jvm": str, "cores": float, "heap_mb": float}
 UNITS = ("round", "pass")
+ERRORS = "error-count"
+"""Rally's own metadata that reports need."""
 PLAIN = (int, float, bool, type(None))
 LATEST_MS = 2.5e14
 """Greatest time in ms since the epoch that can be written as a date."""
@@ -26,7 +33,7 @@ SHOWN = 6
 
 def is_number(value: Any) -> bool:
     """Whether a value is a number that can be calculated with."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
+    return (isinstance(value, float) or type(value) is int) and abs(value) < 1e300
 
 
 def _is_names(value: Any) -> bool:
@@ -36,7 +43,10 @@ def _is_names(value: Any) -> bool:
 def printable(value: Any) -> Any:
     """What a store holds with all its texts escaped: none of them forges a line of a report."""
     if isinstance(value, dict):
-        if all(k.isprintable() and (v.isprintable() if type(v) is str else type(v) in PLAIN) for k, v in value.items()):
+        for key, v in value.items():
+            if not (key.isprintable() and (type(v) in PLAIN or type(v) is str and v.isprintable())):
+                break
+        else:
             return value
         return {escaped(k): printable(v) for k, v in value.items()}
     if isinstance(value, list):
@@ -48,18 +58,19 @@ def odd_key(document: Any, keys: Mapping[str, type]) -> str:
     """The first key of a document that is missing or of another type, empty if there is none; float is any number."""
     if not isinstance(document, dict):
         return "document"
-    found = ((key, document.get(key), kind) for key, kind in keys.items())
-    return next((key for key, v, kind in found if not (is_number(v) if kind is float else isinstance(v, kind))), "")
+    for key, kind in keys.items():
+        value = document.get(key)
+        if not (is_number(value) if kind is float else isinstance(value, kind)):
+            return key
+    return ""
 
 
-def odd_figure(sample: Sample, meta: Document, lacking: Collection[str]) -> str:
-    """The first key of a sample's metadata that is missing or not what the record says; empty if there is none.
-
-    :param lacking: keys that may be missing.
-    """
-    for key in sample.keys:
+def odd_figure(keys: Iterable[records.Key], meta: Mapping[str, Any]) -> str:
+    """The first of some keys that is missing in a sample's metadata or not what the record says; empty if there is
+    none."""
+    for key in keys:
         value = meta.get(key.name)
-        if value is None and (key.optional or key.name in lacking):
+        if value is None and key.optional:
             continue
         if key.name in UNITS:
             sound = isinstance(value, int)
@@ -94,32 +105,44 @@ class Sound:
         """The same, in order of time."""
         return sorted(self.those(documents, keys), key=lambda d: d["@timestamp"])
 
-    def samples(self, record: Challenge, documents: Iterable[Document]) -> list[Document]:
-        """The samples that count: those that succeeded, and of failed bulk requests what they did."""
-        by_kind: dict[str, list[Document]] = {}
+    def samples(self, record: Challenge, documents: Iterable[Document]) -> list[Sample]:
+        """The samples that count, in order of time: those that succeeded, and of those that failed in part what they
+        did. Of a document no more than that is kept."""
+        by_kind: dict[str, list[Sample]] = {}
+        kinds = {n: (kind, [*(key.name for key in kind.keys), ERRORS]) for n, kind in record.samples.items()}
+        cells: dict[str, str] = {}
+        shapes: dict[tuple[str, ...], dict[str, int]] = {}
         for document in documents:
-            kind, meta = record.samples.get(document["operation-type"]), document["meta"]
+            kind, names = kinds.get(document["operation-type"], (None, []))
+            meta = document["meta"]
             if not kind:
                 self.left_out["documents have no sound [operation-type]"] += 1
             elif meta.get("success") is True or kind.partly in meta:
-                by_kind.setdefault(kind.type, []).append(document)
-        found = [document for kind, of in by_kind.items() for document in self._of_kind(record, kind, of)]
-        return sorted(found, key=lambda d: d["@timestamp"])
+                cell = document["operation"]
+                cell = cells.get(cell) or cells.setdefault(cell, escaped(cell))
+                own = tuple([name for name in names if name in meta])
+                places = shapes.get(own) or shapes.setdefault(own, {name: place for place, name in enumerate(own)})
+                values = [printable(meta[name]) for name in own]
+                sample = Sample(kind.type, document["@timestamp"], cell, document["value"], Meta(places, tuple(values)))
+                by_kind.setdefault(kind.type, []).append(sample)
+        found = [sample for kind, of in by_kind.items() for sample in self._of_kind(record, kind, of)]
+        found.sort(key=lambda sample: sample.at)
+        return found
 
-    def _of_kind(self, record: Challenge, name: str, documents: list[Document]) -> Iterator[Document]:
+    def _of_kind(self, record: Challenge, name: str, samples: list[Sample]) -> Iterator[Sample]:
         kind, judged = record.samples[name], record.compared.figures[0]
-        had = {key for document in documents for key in document["meta"]} | {*UNITS, judged}
-        if lacking := [key.name for key in kind.keys if not key.optional and key.name not in had]:
+        wanted = [key.name for key in kind.keys if not key.optional and key.name not in (*UNITS, judged)]
+        lacking = [name for name in wanted if not any(name in sample.meta for sample in samples)]
+        if lacking:
             self.older.append(f"No sample {name} has [{listed(lacking)}]: an older version of this track wrote them.")
-        for document in documents:
-            meta = document["meta"]
-            if key := odd_figure(kind, meta, lacking):
+        keys = [key for key in kind.keys if key.name not in lacking]
+        for sample in samples:
+            if key := odd_figure(keys, sample.meta):
                 self.left_out[f"samples {name} have no sound [{key}]"] += 1
-            elif name == record.compared.sample and meta.get(judged, 1) <= 0:
+            elif name == record.compared.sample and sample.meta.get(judged, 1) <= 0:
                 self.left_out[f"samples {name} have no [{judged}] above 0"] += 1
             else:
-                document["operation"], document["meta"] = escaped(document["operation"]), printable(meta)
-                yield document  # itself, as there may be a million
+                yield sample
 
     def sentences(self) -> list[str]:
         return [*(f"{number:,} {what} and are left out." for what, number in self.left_out.items()), *self.older]
@@ -163,36 +186,46 @@ def _odd_node(node: Any) -> bool:
         return True
 
 
-def clock_steps(record: Challenge, documents: Iterable[Document]) -> Iterator[str]:
-    """A sentence for each task during which the load driver's clock was set: how long a task has run, Rally tells by
-    another clock, so the time at which it began is the same by all its samples. One that differs alone may have waited
-    before its first request. Samples that do not say which of the tasks of one name they are of tell nothing.
-
-    :param documents: ``service_time``; those without ``relative-time`` tell nothing.
+class Clock:
+    """Tells the tasks during which the load driver's clock was set: how long a task has run, Rally tells by another
+    clock, so the time at which it began is the same by all its samples. One that differs alone may have waited before
+    its first request. Samples that do not say which of the tasks of one name they are of tell nothing.
     """
-    walk = {sample.type for operation in record.operations if operation.rounds for sample in operation.samples}
-    runs: dict[tuple, list[tuple[float, float]]] = {}
-    for document in documents:
+
+    def __init__(self, record: Challenge):
+        self._walk = {
+            sample.type for operation in record.operations if operation.rounds for sample in operation.samples
+        }
+        self._runs: dict[tuple, tuple[array[float], array[float]]] = {}
+
+    def look(self, document: Document) -> None:
+        """At a document ``service_time``; one without ``relative-time`` tells nothing."""
         meta, kind = document["meta"], document["operation-type"]
-        units = ("pass",) if kind in walk or "pass" in meta else ("round", "epoch")
-        copy = [meta[unit] for unit in units if unit in meta]
-        if is_number(document.get("relative-time")) and (copy or kind in walk):
-            ran_ms = document["relative-time"]
-            run = tuple(map(str, (document.get("task"), kind, copy, meta.get("client_id"))))
-            runs.setdefault(run, []).append((ran_ms, document["@timestamp"] - ran_ms))
-    steps: dict[str, float] = {}
-    for (task, *_), found in runs.items():
-        began = [at for _, at in sorted(found)]
-        for i in range(2, len(began) - 1):
-            before, after = began[i - 2 : i], began[i : i + 2]
-            step = max(min(after) - max(before), min(before) - max(after))
-            steps[task] = max(steps.get(task, 0.0), step)
-    for task, step in steps.items():
-        if step > STEP_MS:
-            yield (
-                f"While {shown(task)} ran, the load driver's clock was set by {step / 1000:,.0f} s: what is told by "
-                "it, as rates and the order of samples, is wrong."
-            )
+        units = ("pass",) if kind in self._walk or "pass" in meta else ("round", "epoch")
+        copy = tuple(str(meta[unit]) for unit in units if unit in meta)
+        if is_number(document.get("relative-time")) and (copy or kind in self._walk):
+            run = str(document.get("task")), kind, copy, str(meta.get("client_id"))
+            ran, began = self._runs.setdefault(run, (array("d"), array("d")))
+            ran.append(document["relative-time"])
+            began.append(document["@timestamp"] - document["relative-time"])
+
+    def steps(self) -> Iterator[str]:
+        """A sentence for each of those tasks."""
+        found: dict[str, float] = {}
+        for (task, *_), (ran, began) in self._runs.items():
+            if len(ran) < 4:
+                continue
+            at = np.asarray(began)[np.lexsort((began, ran))]
+            (a, b), (c, d) = (at[:-3], at[1:-2]), (at[2:-1], at[3:])
+            forth = np.minimum(c, d) - np.maximum(a, b)
+            back = np.minimum(a, b) - np.maximum(c, d)
+            found[task] = max(found.get(task, 0.0), float(np.maximum(forth, back).max()))
+        for task, step in found.items():
+            if step > STEP_MS:
+                yield (
+                    f"While {shown(task)} ran, the load driver's clock was set by {step / 1000:,.0f} s: what is told "
+                    "by it, as rates and the order of samples, is wrong."
+                )
 
 
 def gaps(record: Challenge, parameters: Mapping[str, Any], samples: Iterable[Any]) -> Iterator[str]:

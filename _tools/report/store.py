@@ -2,9 +2,12 @@
 
 import configparser
 import contextlib
+import gc
 import os
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -172,7 +175,7 @@ def read(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
     record = Race(document, [], {}).record
     kinds, waiting = ({"terms": {"operation-type": list(types)}} for types in (record.samples, record.latencies))
     fields = ["task", "operation-type", "sample-type", "@timestamp", "value"]
-    with _asking():
+    with _asking(), _uncollected():
         return race_of(
             document,
             _scan(store, document, "service_time", _NORMAL, kinds),
@@ -202,5 +205,25 @@ def _scan(
     query = {"query": {"bool": {"filter": [*own, {"term": {"name": name}}, *filters]}}}
     if "_source" not in options:
         options["_source_excludes"] = SHARED
-    for hit in helpers.scan(store, index="rally-metrics-*", query=query, size=AT_ONCE, **options):
+    hits = helpers.scan(store, index="rally-metrics-*", query=query, size=AT_ONCE, **options)
+    for hit in _ahead(hits, AT_ONCE):
         yield hit["_source"]
+
+
+def _ahead(hits: Iterator[dict[str, Any]], number: int) -> Iterator[dict[str, Any]]:
+    """Asks for so many more while those before are worked on."""
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(lambda: list(islice(hits, number)))
+        while page := asked.result():
+            asked = pool.submit(lambda: list(islice(hits, number)))
+            yield from page
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Lets no garbage be looked for, which takes longer the more samples there are, and none of them is in a circle."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

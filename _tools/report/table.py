@@ -66,6 +66,19 @@ def times(key: str, label: str, of: Callable[[Any], Any] | None = None) -> Colum
     return Column(key, label, form=lambda value: f"{number(value)} ×", bounds=number, of=of)
 
 
+class Made(Sequence[Mapping[str, Any]]):
+    """Rows that are made of items when they are wanted, and not kept: there may be a million."""
+
+    def __init__(self, items: Sequence[Any], row: Callable[[Any], Mapping[str, Any]]):
+        self._items, self._row = items, row
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._row(self._items[place])
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows with a value per column; a column that a row lacks is shown as a dash.

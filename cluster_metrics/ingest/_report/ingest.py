@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from _tools.report.race import Race, Sample
 from _tools.report.references import PROFILING, beside
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate, Samples, mean, median
-from _tools.report.table import Column, Table, Words
+from _tools.report.table import Column, Made, Table, Words
 from _tools.report.text import count, interval, number, percent, started
 from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.ingest.account import REPEATED
@@ -163,7 +164,7 @@ def reference(race: Race) -> list[str | Table]:
 def sheets(race: Race) -> list[Table]:
     """The epochs and the bulk requests, as CSV files."""
     epochs = [
-        s.meta
+        dict(s.meta)
         | {
             "rows": s.meta["acknowledged"],
             "took_sum_ms": s.meta["took_ms"],
@@ -172,16 +173,20 @@ def sheets(race: Race) -> list[Table]:
         }
         for s in race.of(EPOCH)
     ]
-    batches, seen = [], {0: 0}
+    of_epochs: dict[int, list[Sample]] = {}
     for s in race.of(BULK):
-        batch = seen[s.meta["epoch"]] = seen.get(s.meta["epoch"], 0) + 1
-        about = {"batch": batch, "rows": s.meta["success-count"] + s.meta["error-count"], "wall_ms": s.value}
-        about |= {"took_ms": s.meta["took"], "errors": s.meta["error-count"], "started": started(s.at)}
-        batches.append(s.meta | about)
+        of_epochs.setdefault(s.meta["epoch"], []).append(s)
+    batches = [one for of in of_epochs.values() for one in enumerate(of, 1)]
     return [
         Table("es_profile_ingest_epoch.csv", [Column(k, k) for k in EPOCHS], epochs),
-        Table("es_profile_ingest_batches.csv", [Column(k, k) for k in ("started", *BATCHES)], batches),
+        Table("es_profile_ingest_batches.csv", [Column(k, k) for k in ("started", *BATCHES)], Made(batches, _batch)),
     ]
+
+
+def _batch(numbered: tuple[int, Sample]) -> dict[str, Any]:
+    batch, s = numbered
+    about = {"batch": batch, "rows": s.meta["success-count"] + s.meta["error-count"], "wall_ms": s.value}
+    return dict(s.meta) | about | {"took_ms": s.meta["took"], "errors": s.meta["error-count"], "started": started(s.at)}
 
 
 def parts(epochs: Sequence[Sample]) -> dict[str, Samples]:

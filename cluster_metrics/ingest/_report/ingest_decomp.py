@@ -214,7 +214,7 @@ def compared_in(race: Race) -> list[Sample]:
     """The samples, with what is compared per million rows, in thousands: how many a cell has may differ."""
     figures = [key.name for key in race.record.compared.derived]
     samples = sorted(race.of(SAMPLE), key=lambda sample: sample.cell)
-    return [replace(s, meta=s.meta | {key: _per_million(key)(s.meta) for key in figures}) for s in samples]
+    return [replace(s, meta=dict(s.meta) | {key: _per_million(key)(s.meta) for key in figures}) for s in samples]
 
 
 def _rounds_figure(race: Race, cells: Clients) -> Figure:

@@ -80,6 +80,10 @@ class Load:
 
 def loads(race: Race) -> list[Load]:
     """The loads of a race in order, all with buckets of one width."""
+    return race.once(_loads)
+
+
+def _loads(race: Race) -> list[Load]:
     by_epoch: dict[int, list[Sample]] = {}
     for sample in race.of(BULK):
         by_epoch.setdefault(sample.meta["epoch"], []).append(sample)

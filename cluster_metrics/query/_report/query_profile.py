@@ -156,9 +156,9 @@ def reference(race: Race) -> list[str | Table]:
 def sheets(race: Race) -> list[Table]:
     """The searches as CSV files: one row each, and with the profiler one row per aggregation."""
     probes = {CALLS[ON]: "on", CALLS[OFF]: "off"}
-    calls = [s.meta | {"probe": probes[s.cell], "started": started(s.at)} for s in race.of(CALL)]
+    calls = [dict(s.meta) | {"probe": probes[s.cell], "started": started(s.at)} for s in race.of(CALL)]
     by_aggregation = [
-        s.meta
+        dict(s.meta)
         | {part: s.meta[f"{name}_{part}"] for part in (f"{p}_ms" for p in AGGREGATION_PARTS)}
         | {"aggregation": name, "kind": kind, "started": started(s.at)}
         for found in profiled_calls(race).values()

@@ -1,5 +1,8 @@
 """What the server had at hand while it was measured, which all query challenges say alike."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from _tools.report.race import Race
 from _tools.report.section import Section
 from _tools.report.text import count, percent
@@ -29,7 +32,7 @@ def unsteady(race: Race) -> set[str]:
     return {name for sample in race.of(WARM_UP) for name in sample.meta["unsteady"]}
 
 
-def _steady(meta: dict) -> str:
+def _steady(meta: Mapping[str, Any]) -> str:
     walked, names = meta["rounds"], meta["unsteady"]
     if walked < WINDOW:
         return (
@@ -48,7 +51,7 @@ def _steady(meta: dict) -> str:
     )
 
 
-def _cache(rounds: list[dict]) -> str:
+def _cache(rounds: list[Mapping[str, Any]]) -> str:
     on, hits, misses = (key.name for key in QUERY_CACHE)
     wrong = sorted({name for meta in rounds for name in meta[on]} - {MEANT})
     meant = any(MEANT in meta[on] for meta in rounds)

@@ -1,7 +1,8 @@
 """Three ways to the same answer: subtraction as in query-decomp, the profile API as in query-profile, and stacks."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -104,7 +105,7 @@ def _stacks(found: Sampled) -> dict[str, Samples]:
     return {name: times[:, parts.names.index((name,))] / level for name in PARTS if (name,) in parts.names}
 
 
-def _api(metas: list[dict]) -> dict[str, Samples]:
+def _api(metas: Sequence[Mapping[str, Any]]) -> dict[str, Samples]:
     on = {key: np.array([float(m[key]) for m in metas]) for key in metas[0] if key.endswith("_ms")}
     took = np.maximum(on["took_ms"], 1.0)
     shares = {

@@ -5,6 +5,8 @@ import json
 
 import pytest
 from capacities import made
+from hypothesis import given
+from hypothesis import strategies as st
 from stores import Store, recorded
 
 from _tools.race.rally import Store as Named
@@ -14,8 +16,9 @@ from _tools.report import race as reading
 from _tools.report import write
 from _tools.report.answer import checked
 from _tools.report.race import IncompleteError, ReportError, race_of
+from _tools.report.sample import Meta
 from _tools.report.sound import gaps
-from _tools.report.store import connect, load, load_all, reporting_of
+from _tools.report.store import _ahead, connect, load, load_all, reporting_of
 from cluster_metrics.query._report import server
 
 
@@ -254,3 +257,29 @@ def test_a_monitor_takes_no_place_in_the_schedule_of_the_tasks_that_it_looks_at(
     failed = {"operation": "x", "operation-type": "x", "@timestamp": 1, "value": 1.0, "meta": {"success": False}}
     [stretch] = race_of(document, [], [failed], requests).schedule
     assert (stretch.task, stretch.start, stretch.end, stretch.requests) == ("index-append", 0, 350, 2)
+
+
+@given(st.lists(st.integers(), max_size=30), st.integers(1, 9))
+def test_documents_that_are_asked_for_ahead_come_whole_and_in_order(documents, number):
+    assert list(_ahead(iter(documents), number)) == documents
+
+
+def test_an_error_of_the_store_is_met_where_its_documents_are_read():
+    def hits():
+        yield 1
+        raise KeyError("lost")
+
+    with pytest.raises(KeyError, match="lost"):
+        list(_ahead(hits(), 1))
+
+
+@given(st.dictionaries(st.text(max_size=3), st.none() | st.integers()), st.text(max_size=3))
+def test_metadata_of_a_sample_is_as_the_dictionary_it_was_made_of(of, key):
+    meta = Meta({name: place for place, name in enumerate(of)}, tuple(of.values()))
+    assert (dict(meta), len(meta), key in meta, meta.get(key, 7)) == (of, len(of), key in of, of.get(key, 7))
+
+
+def test_what_a_function_makes_of_a_race_is_made_once():
+    race, calls = made("x", "capacity-query"), []
+    assert race.once(lambda race: race.id) == "x"
+    assert [race.once(calls.append), race.once(calls.append)] == [None, None] and calls == [race]

@@ -16,7 +16,7 @@ from _tools.report.race import Race, Sample
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate
 from _tools.report.table import Column, Table, Words
-from _tools.report.write import record_of
+from _tools.report.write import record_of, write_record
 from cluster_metrics.query._report import query_decomp as decomp
 
 XHTML, SVG = "{http://www.w3.org/1999/xhtml}", "{http://www.w3.org/2000/svg}"
@@ -359,10 +359,11 @@ def test_limits_of_another_race_differ():
     assert "segment" not in text and "heap" not in text
 
 
-def test_record_holds_all_samples_and_no_credentials():
+def test_record_holds_all_samples_and_no_credentials(tmp_path):
     found = race(number_of_shards=1)
     sections = decomp.sections(found)
-    record = json.loads(json.dumps(record_of(found, sections), allow_nan=False))
+    write_record(tmp_path / "report.json", record_of(found, sections))
+    record = json.loads((tmp_path / "report.json").read_text())
     assert len(record["samples"]) == len(found.samples)
     assert record["samples"][0] == {"kind": "query-cell", "at": 0, "cell": "A-serial", "value": 20.0} | {
         "meta": found.samples[0].meta

@@ -1,0 +1,51 @@
+"""What a report keeps of a document in the metrics store. There may be a million of a race."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+class Meta(Mapping[str, Any]):
+    """Metadata of a sample, in half the memory of a dictionary.
+
+    :param places: of the values by key; samples of a kind share them.
+    """
+
+    __slots__ = ("_places", "_values")
+
+    def __init__(self, places: Mapping[str, int], values: tuple[Any, ...]):
+        self._places, self._values = places, values
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[self._places[key]]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        place = self._places.get(key)
+        return default if place is None else self._values[place]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One ``service_time`` document of a custom operation of this track.
+
+    :param kind: its ``operation-type``.
+    :param at: when it started, in ms since the epoch.
+    :param cell: its ``operation``.
+    :param value: service time in ms.
+    :param meta: its metadata, as its record has it; of Rally's own only ``error-count``, and no tags.
+    """
+
+    kind: str
+    at: int
+    cell: str
+    value: float
+    meta: Mapping[str, Any]
