@@ -63,13 +63,28 @@ def slope(values):
     return fit.slope - stats.t.ppf((1 + LEVEL) / 2, len(values) - 2) * fit.stderr, fit.slope
 
 
+def of_rally(process):
+    try:
+        return process.environ().get("RALLY_HOME") == f"{WORK}/rally" and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def wait_for_rally():
+    """Until Rally's processes have ended, which they do after the race."""
+    for _ in range(30):
+        if not any(map(of_rally, psutil.process_iter())):
+            return
+        time.sleep(0.5)
+
+
 def test_nothing_grows_from_race_to_race(loaded, launcher):
     params = "variants:D_td,transports:serial,passes:1,rounds:2,warmup_iterations:0,warmup_rounds:1"
     seen = []
     for number in range(RACES):
         race = make("race", TEST_MODE=1, PARAMS=params, RACE_ID=f"endurance-{number}", VERBOSE=0)
         assert race.returncode == 0, race.stdout[-3000:]
-        time.sleep(15)  # in which Rally's processes end
+        wait_for_rally()
         found = machine_figures()
         for name in ("target", "metrics-store"):
             found |= node_figures(launcher.running(name))
@@ -85,14 +100,8 @@ def test_twenty_million_rows_take_no_more_memory_of_the_client(loaded):
 
     def look():
         while not done.wait(1.0):
-            own = [p for p in psutil.process_iter() if told(p)]
+            own = [p for p in psutil.process_iter() if of_rally(p)]
             seen.append(max((p.memory_info().rss for p in own if p.is_running()), default=0) / 1e6)
-
-    def told(process):
-        try:
-            return process.environ().get("RALLY_HOME") == f"{WORK}/rally"
-        except psutil.Error:
-            return False
 
     looking = threading.Thread(target=look)
     looking.start()
