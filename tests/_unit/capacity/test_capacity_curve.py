@@ -57,6 +57,14 @@ def test_a_percentile_is_shown_only_where_enough_requests_lie_beyond_it():
     assert "too few requests" in told(curve(rates=(20, 60), seconds=10))["greatest rate"]
 
 
+def test_one_pass_of_too_few_requests_leaves_a_percentile_out():
+    found = curve(rates=(20, 60))
+    fewer = [w for w in found.latencies if w.meta["pass"] == 1][::3]
+    others = [w for w in found.latencies if w.meta["pass"] != 1]
+    points = curves(replace(found, latencies=[*fewer, *others]))["1s-2r"]
+    assert [point.latency(99) is None for point in points] == [True, False]
+
+
 @pytest.mark.parametrize(
     "bound, text",
     [(1, "1s-2r: none from 20 searches/s on keeps p99 to 1 ms"), (10**6, "1s-2r: 90 searches/s or more keep p99")],

@@ -10,6 +10,7 @@ from fakes import FakeEs, Refused, Script
 from cluster_metrics.capacity.indices import BuildWords, DropWords, settle
 
 MARKS = {"created_by": "cluster-metrics track", "race": "this", "loaded": {"seed": 42}}
+DISK = {"total": {"available_in_bytes": 9, "total_in_bytes": 10}}
 FIELDS = {field: {"type": "text", "analyzer": "heavy"} for field in ("field1", "field2")}
 BUILD = {
     "parameters": {"keep_words": True, "capacity_shards": [1, 3]},
@@ -20,7 +21,7 @@ BUILD = {
 
 
 def test_a_node_that_left_before_the_wait_began_ends_it():
-    stays = {"name": "target-1", "roles": ["data"], "fs": {"total": {"available_in_bytes": 9, "total_in_bytes": 10}}}
+    stays = {"name": "target-1", "roles": ["data"], "fs": DISK}
     red = {"status": "red", "relocating_shards": 0, "unassigned_shards": 2}
     es = FakeEs(Script({"GET /_nodes": {"nodes": {"n": stays}}, "GET /_cluster/health": red}))
     with (
@@ -28,6 +29,39 @@ def test_a_node_that_left_before_the_wait_began_ends_it():
         pytest.raises(exceptions.RallyAssertionError, match="^node target-2 left the target"),
     ):
         asyncio.run(settle(es, "cluster-metrics-words-2", 2, ["target-1", "target-2"]))
+
+
+def test_the_wait_ends_when_all_copies_are_started_none_moves_and_they_are_evenly_spread(monkeypatch):
+    def shards(*nodes, state="STARTED"):
+        of = zip("01", nodes, (state, "STARTED"))
+        return [{"shard": number, "prirep": "p", "node": node, "state": state} for number, node, state in of]
+
+    async def sleep(seconds):
+        pass
+
+    green, even = {"status": "green", "relocating_shards": 0}, shards("target-1", "target-2")
+    looks = iter(
+        [
+            (green | {"status": "yellow"}, even),
+            (green | {"relocating_shards": 1}, even),
+            (green, shards("target-1", "target-2", state="INITIALIZING")),
+            (green, shards("target-1", "target-1")),
+            (green, even),
+        ]
+    )
+    nodes = [{"name": name, "roles": ["data"], "fs": DISK} for name in ("target-1", "target-2")]
+
+    def respond(method, path, body):
+        nonlocal table
+        if path.startswith("/_cluster/health"):
+            health, table = next(looks)
+            return health
+        return table if path.startswith("/_cat/shards") else {"nodes": dict(enumerate(nodes))}
+
+    table = []
+    monkeypatch.setattr("cluster_metrics.capacity.indices.asyncio.sleep", sleep)
+    found = asyncio.run(settle(FakeEs(respond), "cluster-metrics-words-2", 2, ["target-1", "target-2"]))
+    assert found == {"target-1": ["0p"], "target-2": ["1p"]} and next(looks, None) is None
 
 
 def left(number, meta=None, analyzer="heavy", **changes):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from collections import namedtuple
 from types import SimpleNamespace
 
 import pytest
@@ -47,6 +48,13 @@ def test_a_look_is_one_request_and_asks_for_all_that_it_notes(monkeypatch):
     assert 0 < processes[str(os.getpid())] <= found["client_cpu_ms"]
     assert {"nodes", "processes", "client_cpu_ms", "host_busy_ms", "host_idle_ms"} == set(found) - {"weight", "unit"}
     assert {"nodes"} == set(of_several) - {"weight", "unit"}
+
+
+def test_waiting_for_a_disk_is_idle_and_time_of_guests_counts_once(monkeypatch):
+    times = namedtuple("times", "user nice system idle iowait irq softirq steal guest guest_nice")
+    monkeypatch.setattr(monitor.psutil, "cpu_times", lambda: times(1, 2, 4, 8, 16, 32, 64, 128, 1, 2))
+    found = monitor.Monitor()._load_driver()
+    assert (found["host_busy_ms"], found["host_idle_ms"]) == (231_000, 24_000)
 
 
 def load_per_process(cores, clients, watched):

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import math
+import time
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -107,6 +108,19 @@ def test_the_deadline_counts_from_the_start_of_the_race():
     assert experiment._time_left(values(), 2) == {}
     experiment.cfg = SimpleNamespace(opts=lambda *_, **__: None)  # as for 'esrally info' of other versions
     assert experiment._time_left(values(race_minutes=10), 2) == {}
+
+
+@pytest.mark.parametrize("zone", ["UTC", "JST-9", "PST8"])
+def test_the_deadline_is_the_same_in_every_time_zone(monkeypatch, zone):
+    experiment = Experiment()
+    experiment.cfg = SimpleNamespace(opts=lambda *_, **__: datetime(2026, 1, 1, 12))
+    parameters = values(race_minutes=10)
+    with monkeypatch.context() as here:
+        here.setenv("TZ", zone)
+        time.tzset()
+        found = experiment._time_left(parameters, 2)
+    time.tzset()
+    assert found["deadline"] == 1767269400.0
 
 
 def laid_out(params, **options):

@@ -6,6 +6,7 @@ from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import elasticsearch
 import pytest
@@ -129,6 +130,33 @@ def test_a_cell_without_an_answer_is_lost_alone(failure):
         lost, kept = asyncio.run(run_cells(es, 3, [cell("a"), cell("b")], {}))
     assert (lost["success"], lost["cell"], lost["round"], lost["error-type"]) == (False, "a", 3, "no-answer")
     assert (kept["success"], kept["cell"], kept["round"], kept["success-count"]) == (True, "b", 3, 30)
+
+
+@pytest.mark.parametrize("keep_alive", [False, True])
+def test_a_cell_without_keep_alive_and_no_other_closes_each_connection(keep_alive):
+    script = Script(
+        {f"POST /{INDEX}/_bulk": {"took": 1, "errors": False}} | USUAL | {f"GET /{INDEX}/_mapping": {INDEX: OWN}}
+    )
+    closed = []
+
+    def respond(method, path, body):
+        if path.startswith(f"/{INDEX}/_bulk"):
+            closed.append(node.session.connector._force_close)
+        return script(method, path, body)
+
+    def connect():
+        node.session = SimpleNamespace(connector=SimpleNamespace(_force_close=False))
+
+    async def close():
+        connect()
+
+    es = FakeEs(respond)
+    (node,) = es.transport.node_pool.all()
+    node.close, node._create_aiohttp_session = close, connect
+    (one, *of), other = cell("a"), cell("b")
+    with es.new_request_context():
+        asyncio.run(run_cells(es, 1, [(replace(one, keep_alive=keep_alive), *of), other], {}))
+    assert closed == [not keep_alive] * 3 + [False] * 3
 
 
 @pytest.mark.parametrize("request_of", [f"GET /{INDEX}/_mapping", "DELETE", "PUT"])

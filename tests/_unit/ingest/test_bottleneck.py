@@ -54,6 +54,11 @@ def test_each_limit_is_named_by_its_figure(name, options):
     assert named(loaded(**options)) == name
 
 
+def test_pauses_are_a_part_of_the_time_of_all_clients():
+    assert named(loaded(clients=4, of=FULL_QUEUE | {"retry_wait_ms": 5.0})) == b.UNKNOWN
+    assert named(loaded(clients=4, of=FULL_QUEUE | {"retry_wait_ms": 15.0})) == b.QUEUE
+
+
 def test_full_cpu_goes_before_what_it_causes_and_the_client_before_the_target():
     assert named(loaded(cores=1.95, of=FULL_QUEUE, throttled=0.5)) == b.TARGET
     assert named(loaded(cores=1.9, process=0.95)) == b.CLIENT

@@ -1,12 +1,15 @@
 """Answers of a coverage are held against the exact ones as far as it asks for them."""
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 from fakes import track_of, values
 
 from cluster_metrics.corpus.metrics import Metrics
-from cluster_metrics.query.configurations import PARTS, VARIANTS
+from cluster_metrics.query.configurations import CONFIGURATIONS, PARTS, VARIANTS
 from cluster_metrics.query.query_decomp import PART, PlanParams
-from cluster_metrics.wire.coverage import TYPE, Asked, Coverages
+from cluster_metrics.wire.coverage import TYPE, Asked, Coverages, send_all
 
 
 @pytest.fixture
@@ -48,6 +51,28 @@ def test_a_right_answer_of_a_part_is_no_error(track, part):
 def test_a_wrong_answer_of_a_part_is_an_error(track, part, change, said):
     found = checked(track, part, change)
     assert not found["success"] and said in found["error-description"]
+
+
+def test_the_error_of_a_coverage_is_that_of_the_node_which_errs_most(track):
+    def change(found):
+        found["cpu_pct"]["values"]["50.0"] *= 1 + 1e-5
+
+    found = checked(track, "pct-cpu", change)
+    assert found["success"] and found["max_percentile_error"] == pytest.approx(1e-5)
+
+
+def test_concurrent_responses_stand_in_the_order_of_their_requests(track, monkeypatch):
+    coverage = Coverages(track).make(replace(CONFIGURATIONS["production"], form="concurrent", parallel=2), 1)
+    second_is_answered = asyncio.Event()
+
+    async def send(es, request):
+        if request is coverage.requests[0]:
+            await second_is_answered.wait()
+        second_is_answered.set()
+        return request.body
+
+    monkeypatch.setattr("cluster_metrics.wire.coverage.send", send)
+    assert asyncio.run(send_all(None, coverage)) == [request.body for request in coverage.requests]
 
 
 @pytest.mark.parametrize(
