@@ -38,3 +38,20 @@ def test_without_a_controller_nothing_is_held(monkeypatch):
     assert cpu.make_group(NAME, 0.2) == ""
     cpu.hold(NAME, [1])
     cpu.remove_group(NAME)
+
+
+@pytest.mark.parametrize(
+    "second, kind, quota", [(True, "cgroup v2", "cpu.max"), (False, "cgroup v1", "cpu.cfs_quota_us")]
+)
+@pytest.mark.parametrize("cores, microseconds", [(0.2, "20000"), (1.0, "100000"), (2.5, "250000")])
+def test_a_group_gets_its_share_of_each_period_to_the_part_of_a_core(
+    monkeypatch, tmp_path, second, kind, quota, cores, microseconds
+):
+    monkeypatch.setattr(cpu, "_controller", lambda: (tmp_path, second))
+    assert cpu.make_group(NAME, cores) == kind
+    group = tmp_path / f"cluster-metrics-{NAME}"
+    assert (group / quota).read_text().split()[0] == microseconds
+    period = (group / ("cpu.max" if second else "cpu.cfs_period_us")).read_text().split()[-1]
+    assert period == "100000"
+    cpu.hold(NAME, [7])
+    assert (group / "cgroup.procs").read_text() == "7"

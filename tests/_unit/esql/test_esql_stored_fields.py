@@ -138,3 +138,12 @@ def test_a_setting_that_cannot_be_set_ends_the_race(track, failure):
     es = FakeEs(Script({"GET": SETTINGS, "PUT": failure}))
     with es.new_request_context(), pytest.raises(exceptions.RallyAssertionError, match=f"setting {SETTING}: "):
         asyncio.run(StoredFieldsRunner()(es, source_of(track).params()))
+
+
+def test_a_round_leaves_the_target_with_its_own_setting(track):
+    es = FakeEs(lambda method, path, body: {"took": 1, "values": []} if path.startswith("/_query") else SETTINGS)
+    source = source_of(track)
+    with es.new_request_context():
+        for _ in range(4):
+            asyncio.run(StoredFieldsRunner()(es, source.params()))
+            assert [body for method, _, body in es.requests if method == "PUT"][-1] == {SETTING: None}

@@ -13,11 +13,12 @@ COSTS = dict(zip([term.name for term in TERMS], [60.0, 40.0, 25.0, 70.0, 75.0, 1
 CELLS = (WHOLE, *FITTED)
 
 
-def made(rounds=60, spread=0.02, common=0.1, interaction=0.0, seed=0, lost=(), **costs):
+def made(rounds=60, spread=0.02, common=0.1, interaction=0.0, seed=0, lost=(), restless=(), **costs):
     """Cells of a race that cost the sum of their terms, with noise of their own and some that a round's cells share.
 
     :param interaction: ms that the production query takes beyond its parts.
     :param lost: pairs of cell and round.
+    :param restless: cells whose own noise is 20 times that of the others.
     """
     rng = np.random.default_rng(seed)
     of = COSTS | costs
@@ -26,7 +27,8 @@ def made(rounds=60, spread=0.02, common=0.1, interaction=0.0, seed=0, lost=(), *
         slow = np.exp(common * rng.standard_normal())
         for cell in CELLS:
             ms = sum(cost * term.times(cell) for term, cost in zip(TERMS, of.values()))
-            ms = (ms + interaction * (cell is WHOLE)) * slow * np.exp(spread * rng.standard_normal())
+            ms = (ms + interaction * (cell is WHOLE)) * slow
+            ms *= np.exp((20 if cell.name in restless else 1) * spread * rng.standard_normal())
             if (cell.name, r) not in lost:
                 samples.append(Sample("coverage", r, cell.name, ms, {"round": r, "wall_ms": ms}))
     return Cells(samples)
@@ -72,6 +74,11 @@ def test_the_interval_of_the_rest_covers_what_is_there_in_about_95_of_100_races(
 def test_what_slows_a_round_down_as_a_whole_costs_no_precision_of_shares():
     steady, shaken = (half(fitted(made(common=common)).rest.share) for common in (0.0, 0.3))
     assert shaken == pytest.approx(steady, rel=0.5)
+
+
+def test_a_restless_cell_counts_for_little_and_costs_the_rest_no_precision():
+    calm, restless = (half(fitted(made(restless=of)).rest.share) for of in ((), ("C_td-serial",)))
+    assert restless == pytest.approx(calm, rel=0.5)
 
 
 def test_the_slowest_and_fastest_rounds_are_left_out_of_all_cells_alike():

@@ -114,3 +114,29 @@ def test_the_cpu_time_of_a_pass_is_never_that_of_an_earlier_cell(track):
         with pytest.raises(type(TIMEOUT)), gone.new_request_context():
             asyncio.run(runner(gone, call | {"last": False}))
         assert "target_cpu_ms" not in asyncio.run(runner(es, call | {"first": False}))
+
+
+def test_the_cpu_time_of_a_round_that_failed_is_not_told_as_that_of_the_next(track):
+    params = PlanParams(track, {"parameters": values(**CHANGES), "warmup-iterations": 0, "iterations": 1}).params()
+    used = iter(range(0, 1000, 10))
+
+    def target(lookups):
+        def answer(method, path, body):
+            if "_nodes" in path:
+                return {"nodes": {"n": CPU | {"process": {"timestamp": 0, "cpu": {"total_in_millis": next(used)}}}}}
+            if "query_cache" in path:
+                return lookups
+            return ASIDE[next(words for words in ASIDE if words in path)] if method == "GET" else TIMEOUT
+
+        return FakeEs(answer)
+
+    runner, there, gone = PlanRunner(), target(CACHE), target(TIMEOUT)
+
+    async def rounds():
+        first = await runner(there, params)
+        with pytest.raises(type(TIMEOUT)):
+            await runner(gone, params)
+        next(used)
+        return [first["target_cpu_ms"]] + [(await runner(there, params))["target_cpu_ms"] for _ in range(2)]
+
+    assert asyncio.run(rounds()) == [10, 10, 10]

@@ -1,8 +1,12 @@
+import asyncio
+import itertools
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fakes import FakeEs, track_of, values
 
 from _tools.report.answer import answer_of
 from _tools.report.race import Race, Sample
@@ -10,16 +14,17 @@ from _tools.report.verdicts import Gate
 from cluster_metrics.corpus.answers import field_answers
 from cluster_metrics.corpus.encoded import JSON
 from cluster_metrics.corpus.files import load_answers
-from cluster_metrics.corpus.metrics import FIELDS, Metrics
+from cluster_metrics.corpus.metrics import FIELDS, NAME, Metrics
 from cluster_metrics.query._report import query_frontier as explained
 from cluster_metrics.query.configurations import BASE, CONFIGURATIONS, LAYOUTS, VARIANTS
-from cluster_metrics.query.layouts import bulk_bodies, rollup_body
+from cluster_metrics.query.layouts import BuildLayouts, LayoutsParams, bulk_bodies, rollup_body
 from cluster_metrics.query.query_frontier import errors_of
 from cluster_metrics.wire import smile
 from cluster_metrics.wire.questions import Configuration
 
 NODES = ["N001", "N002"]
 CORPUS = Metrics(nodes=2, tasks=3, rows_per_epoch=25, epochs=1)
+MAPPINGS = {"properties": {"epoch": {"type": "integer"}, "node": {"type": "keyword"}}}
 
 
 def test_the_base_is_the_production_query_sent_as_production_sends_it():
@@ -117,6 +122,16 @@ def test_the_rollup_holds_the_exact_answers(tmp_path):
     for document in documents:
         errors = errors_of(document["aggregations"], expected[document["node"]])
         assert errors == (pytest.approx(0), pytest.approx(0), pytest.approx(0, abs=1e-12))
+
+
+def test_the_cost_of_the_rollup_is_by_rows_of_all_epochs(tmp_path, monkeypatch):
+    seconds = SimpleNamespace(process_time=itertools.count().__next__, perf_counter=itertools.count().__next__)
+    monkeypatch.setattr("cluster_metrics.query.layouts.time", seconds)
+    track = track_of(replace(CORPUS, epochs=2), root=tmp_path, indices={NAME: {"settings": {}, "mappings": MAPPINGS}})
+    params = LayoutsParams(track, {"parameters": values(configurations=["rollup"])}).params()
+    es = FakeEs(lambda method, *_: {} if method == "GET" else {"errors": False})
+    result = asyncio.run(BuildLayouts()(es, params))
+    assert (result["layouts"], result["rollup_cpu_s"], result["rollup_bulk_ms"]) == (1, 2 / 50e-6, 2000)
 
 
 def test_esql_answers_are_found_by_the_names_of_their_columns():

@@ -107,6 +107,15 @@ def test_a_regression_fails_where_the_user_asks_for_it_and_only_there():
     assert outcome_of(1.3).code == outcome_of(0.7, "regressed").code == 0
 
 
+@pytest.mark.parametrize("slow", ["b", "c"])
+def test_a_regression_of_any_side_fails(slow):
+    named = {name: [made(name, factor=1.3 if name == slow else 1.0, seed=i)] for i, name in enumerate("abc")}
+    outcome = gate.of_comparison(sides.comparison(named, None), [], ["regressed"])
+    assert {j.side for j in outcome.judged} == {"b", "c"}
+    (failure,) = outcome.failed
+    assert f" of {slow}: " in failure.reason
+
+
 def test_an_incomplete_race_fails_whatever_the_user_asked_for():
     race = made("x", rounds=5, failed={"A-serial": 2})
     outcome = gate.of_race(race, answer_of(race), ["too-few"])

@@ -95,6 +95,15 @@ def test_neither_failed_samples_nor_those_of_warm_up_enter_figures(decomp):
     assert found.samples == whole.samples and found.failed == {hit["operation"]: 1}
 
 
+def test_samples_of_an_earlier_race_of_the_same_id_are_not_read(decomp):
+    race, documents = decomp
+    whole = load(Store((race, documents)), "recorded")
+    earlier = race | {"race-timestamp": "20200101T000000Z"}, copy.deepcopy(documents)
+    found = load(Store((race, documents), earlier), "recorded")
+    assert found.document["race-timestamp"] == race["race-timestamp"]
+    assert found.samples == whole.samples and found.problems == whole.problems
+
+
 def test_of_bulk_requests_that_failed_in_part_the_rest_counts():
     race, documents = copy.deepcopy(recorded("ingest"))
     whole = load(Store((race, documents)), "recorded")

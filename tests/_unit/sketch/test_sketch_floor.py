@@ -19,7 +19,7 @@ from _tools.report.stats import median
 from _tools.sketch_server.server import application
 from cluster_metrics.core.index import MARK
 from cluster_metrics.corpus.files import load_answers
-from cluster_metrics.corpus.metrics import NAME, Metrics
+from cluster_metrics.corpus.metrics import FIELDS, NAME, Metrics
 from cluster_metrics.sketch._report import sketch_floor as explained
 from cluster_metrics.sketch.sketch_floor import (
     INGESTED,
@@ -213,6 +213,50 @@ def test_rows_that_were_not_handed_in_end_the_race(track, failure):
 
     with es.new_request_context(), pytest.raises(exceptions.RallyAssertionError, match=r"no answer|\[index\]"):
         asyncio.run(handed_in())
+
+
+SKETCHES = [name for name, way in INGESTS.items() if not way.elasticsearch]
+
+
+def hand_in(track, *ways, last=False, more=None):
+    """The samples of a round that hands in all rows to a sketch server by these ways.
+
+    :param more: epoch of which each table of the server has a row already.
+    """
+    (params,) = rounds_of(track, 1, warmup=0)
+    count = {"count": CORPUS.rows_per_epoch * CORPUS.epochs}
+    es = FakeEs(lambda _, path, body: count if "_count" in path else {})
+
+    async def handed_in():
+        async with TestServer(application()) as server:
+            host = f"{server.host}:{server.port}"
+            async with SketchServer(host) as client:
+                for name in SKETCHES:
+                    await client.send("PUT", f"/{name}", json.dumps({"nodes": CORPUS.node_names()}).encode())
+                    if more:
+                        row = {"epoch": [more], "node": ["N001"], "task": ["T001"]} | dict.fromkeys(FIELDS, [0.5])
+                        await client.insert(name, json.dumps(row).encode(), 1, True, False)
+            given = {"fresh": False, "last": last, "ways": ways, "parameters": params["parameters"]}
+            given["parameters"] = given["parameters"] | {"sketch_server": host}
+            return (await FloorIngestRunner()(es, params | given))["dependent_timing"]
+
+    with es.new_request_context():
+        return asyncio.run(handed_in())
+
+
+def test_the_time_of_rows_is_encoding_sending_and_decoding(track):
+    (sample,) = hand_in(track, "sketch-rows-items")
+    parts = [sample[key] for key in ("encode_ms", "send_ms", "parse_ms")]
+    assert sample["wall_ms"] == pytest.approx(sum(parts)) and min(parts) > 0
+    assert sample["rows"] == sample["success-count"] == 50
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_after_the_last_round_the_answers_of_every_epoch_are_checked(track, epoch):
+    assert len(hand_in(track, *SKETCHES, last=True)) == len(SKETCHES)
+    wrong = f"{SKETCHES[0]}, epoch {epoch}: N001: cpu has 14 rows, exact 13"
+    with pytest.raises(exceptions.RallyAssertionError, match=wrong):
+        hand_in(track, *SKETCHES, last=True, more=epoch)
 
 
 COSTS = {
