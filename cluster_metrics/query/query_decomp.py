@@ -121,9 +121,9 @@ class PlanRunner(Runner):
         self._cpu_ms: float | None = None
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
-        common = {"round": params["round"], "pass": params["pass"], "segments": await segment_count(es, NAME)}
         # reading it takes a second, so the end of a round is the start of the next; none after a round that failed
         cpu_ms, self._cpu_ms = self._cpu_ms, None
+        common = {"round": params["round"], "pass": params["pass"], "segments": await segment_count(es, NAME)}
         if cpu_ms is None:
             cpu_ms = await target_cpu_ms(es)
         timings: list[dict[str, Any]] = []

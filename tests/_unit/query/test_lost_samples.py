@@ -116,21 +116,24 @@ def test_the_cpu_time_of_a_pass_is_never_that_of_an_earlier_cell(track):
         assert "target_cpu_ms" not in asyncio.run(runner(es, call | {"first": False}))
 
 
-def test_the_cpu_time_of_a_round_that_failed_is_not_told_as_that_of_the_next(track):
+@pytest.mark.parametrize("lost", ["query_cache", "segments"])
+def test_the_cpu_time_of_a_round_that_failed_is_not_told_as_that_of_the_next(track, lost):
     params = PlanParams(track, {"parameters": values(**CHANGES), "warmup-iterations": 0, "iterations": 1}).params()
     used = iter(range(0, 1000, 10))
 
-    def target(lookups):
+    def target(lost):
         def answer(method, path, body):
+            if lost and lost in path:
+                return TIMEOUT
             if "_nodes" in path:
                 return {"nodes": {"n": CPU | {"process": {"timestamp": 0, "cpu": {"total_in_millis": next(used)}}}}}
             if "query_cache" in path:
-                return lookups
+                return CACHE
             return ASIDE[next(words for words in ASIDE if words in path)] if method == "GET" else TIMEOUT
 
         return FakeEs(answer)
 
-    runner, there, gone = PlanRunner(), target(CACHE), target(TIMEOUT)
+    runner, there, gone = PlanRunner(), target(""), target(lost)
 
     async def rounds():
         first = await runner(there, params)
