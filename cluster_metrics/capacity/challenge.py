@@ -154,7 +154,7 @@ Capacity = partial(
     corpora=(Words,),
     compared=COMPARED,
     needs=Needs(nodes=3, node_cores=0.4),
-    test_mode={"passes": 2, "cell_seconds": 3, "cell_warmup_seconds": 0, "first_pass_seconds": 1},
+    test_mode={"passes": 2, "cell_seconds": 10, "cell_warmup_seconds": 0, "first_pass_seconds": 1},
     limits=(said("The documents are random words: real text has other frequencies, and real searches other terms."),),
     drops=(indices.index_of("*"),),
 )

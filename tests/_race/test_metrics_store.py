@@ -50,7 +50,7 @@ def store(loaded):
 def content(race):
     """All that a race holds, less what the copy has of its own; samples of one millisecond have no order."""
     document = {k: v for k, v in race.document.items() if k not in ("race-id", "user-tags", "@timestamp")}
-    samples = sorted(race.samples, key=lambda s: (s.at, s.kind, s.cell, json.dumps(s.meta, sort_keys=True)))
+    samples = sorted(race.samples, key=lambda s: (s.at, s.kind, s.cell, json.dumps(dict(s.meta), sort_keys=True)))
     return replace(race, document=document, samples=samples)
 
 
