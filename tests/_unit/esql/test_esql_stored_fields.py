@@ -43,12 +43,13 @@ def test_a_round_asks_every_share_at_every_setting_in_an_order_of_its_own(track)
     source = source_of(track, **{"warmup-iterations": 1})
     rounds = [source.params() for _ in range(6)]
     assert [r["round"] for r in rounds] == list(range(6))
-    orders = set()
+    orders, settings = set(), set()
     for r in rounds:
         cells = [(setting, q.share_permille) for setting, questions in r["settings"] for q in questions]
         assert sorted(cells) == sorted((s, p) for s in (AS_IS, "1", "0") for p in (1000, 900, 100))
         orders.add(tuple(cells))
-    assert len(orders) > 1
+        settings.add(tuple(setting for setting, _ in r["settings"]))
+    assert len(orders) > 1 and len(settings) > 1
 
 
 def test_expected_answers_are_those_of_the_documents_that_the_query_selects(track):

@@ -67,6 +67,13 @@ def test_the_best_setting_is_the_break_even_point_with_its_interval():
     assert worst == pytest.approx(cost(100, False) / cost(100, True), rel=0.03)
 
 
+def test_a_document_takes_its_part_of_took_in_microseconds():
+    found = rows_of(section(race("a"), "What loading text costs, by share of the documents"))
+    each_us = {row["documents"]: row["each_us"] for row in found.values()}
+    assert each_us[100_000] == pytest.approx(1000 * cost(1000, True) / 100_000, rel=0.03)
+    assert each_us[1000] == pytest.approx(1000 * cost(10, False) / 1000, rel=0.03)
+
+
 def test_where_no_share_is_known_to_decide_no_setting_is_recommended(monkeypatch):
     undecided, nowhere = race("a"), Estimate(20, 0.05, 0.0, np.inf, np.nan)
     monkeypatch.setattr(esql.Shares, "point", nowhere)

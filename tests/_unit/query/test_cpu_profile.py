@@ -1,6 +1,7 @@
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import zipfile
 from pathlib import Path
@@ -10,7 +11,7 @@ from fakes import FakeEs, Sampling, Script, track_of, values
 
 from _tools.elasticsearch import processes
 from _tools.profile import recording
-from _tools.profile.sampler import Node, Sampler
+from _tools.profile.sampler import Node, Sampler, SamplerError, local_nodes
 from _tools.profile.server import Control, served
 from cluster_metrics.core.machine import cpu_ms
 from cluster_metrics.corpus.metrics import Metrics
@@ -141,6 +142,16 @@ def test_the_cpu_time_of_a_process_is_its_own():
     assert after > 2 * before > 0
     with pytest.raises(OSError):
         cpu_ms([2**22 + 1])
+
+
+def test_a_node_runs_here_only_if_its_process_serves_its_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        about = {"name": "a", "process": {"id": os.getpid()}, "http": {"publish_address": f"127.0.0.1:{port}"}}
+        (node,) = local_nodes(lambda path: {"nodes": {"x": about}})
+        assert (node.name, node.pid, node.runs) == ("a", os.getpid(), True)
+    with pytest.raises(SamplerError, match=f"node a does not run on this machine: .* does not serve port {port}"):
+        local_nodes(lambda path: {"nodes": {"x": about}})
 
 
 def test_nodes_of_one_user_are_recorded_into_files_of_their_own(tmp_path, monkeypatch):

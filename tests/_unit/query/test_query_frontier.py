@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fakes import FakeEs, track_of, values
+from fakes import FakeEs, Script, track_of, values
 
 from _tools.report.answer import answer_of
 from _tools.report.race import Race, Sample
@@ -18,7 +18,7 @@ from cluster_metrics.corpus.metrics import FIELDS, NAME, Metrics
 from cluster_metrics.query._report import query_frontier as explained
 from cluster_metrics.query.configurations import BASE, CONFIGURATIONS, LAYOUTS, VARIANTS
 from cluster_metrics.query.layouts import BuildLayouts, LayoutsParams, bulk_bodies, rollup_body
-from cluster_metrics.query.query_frontier import errors_of
+from cluster_metrics.query.query_frontier import FrontierCpuParams, FrontierCpuRunner, errors_of
 from cluster_metrics.wire import smile
 from cluster_metrics.wire.questions import Configuration
 
@@ -132,6 +132,22 @@ def test_the_cost_of_the_rollup_is_by_rows_of_all_epochs(tmp_path, monkeypatch):
     es = FakeEs(lambda method, *_: {} if method == "GET" else {"errors": False})
     result = asyncio.run(BuildLayouts()(es, params))
     assert (result["layouts"], result["rollup_cpu_s"], result["rollup_bulk_ms"]) == (1, 2 / 50e-6, 2000)
+
+
+def test_the_cpu_time_of_a_configuration_is_that_of_one_coverage(tmp_path, monkeypatch):
+    def used(ms):
+        node = {"timestamp": 0, "process": {"timestamp": 0, "cpu": {"total_in_millis": ms}}}
+        return {"nodes": {"n": node | {"jvm": {"timestamp": 0, "uptime_in_millis": 0}}}}
+
+    monkeypatch.setattr(
+        "cluster_metrics.query.query_frontier.time", SimpleNamespace(monotonic=itertools.count().__next__)
+    )
+    track = track_of(CORPUS, root=tmp_path)
+    given = values(configurations=[BASE], frontier_cpu_seconds=5)
+    params = FrontierCpuParams(track, {"parameters": given}).params()
+    es = FakeEs(Script({"GET /_nodes": [used(100), used(180)], "POST": {}}))
+    result = asyncio.run(FrontierCpuRunner()(es, params))
+    assert (result["coverages"], result["target_cpu_ms"]) == (4, 20)
 
 
 def test_esql_answers_are_found_by_the_names_of_their_columns():

@@ -1,14 +1,25 @@
 import asyncio
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fakes import FakeEs, track_of, values
 
 from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.query.profile_tree import AGGREGATION_PARTS, PARTS, add_up, times
-from cluster_metrics.query.query_profile import OFF, ON, ProfileParams, ProfileRunner, aggregation_kinds
+from cluster_metrics.query.query_profile import (
+    OFF,
+    ON,
+    Call,
+    ProfileParams,
+    ProfileRunner,
+    aggregation_kinds,
+    read_call,
+)
+from cluster_metrics.wire.questions import PRODUCTION
 
 RECORDED = (Path(__file__).parent / "data" / "profile-8.17.2.json").read_bytes()
 """What Elasticsearch 8.17.2 answered to the production query about 100 documents on two shards."""
@@ -142,6 +153,13 @@ def test_a_round_records_both_coverages_and_each_of_their_calls(source, recorded
     assert coverage["sums_collect_ms"] == pytest.approx(
         sum(c[f"{field}_sum_collect_ms"] for c in calls for field in ("cpu", "mem", "net"))
     )
+
+
+def test_times_of_a_call_are_in_milliseconds(monkeypatch):
+    seconds = SimpleNamespace(perf_counter=itertools.count().__next__)
+    monkeypatch.setattr("cluster_metrics.query.query_profile.time", seconds)
+    found, profile = read_call(PRODUCTION.requests(["N001"], 1)[0], Call(0.0, 1.0, 3.0, b'{"took": 7}'), KINDS)
+    assert [found[f"{part}_ms"] for part in ("took", "wall", "parse")] == [7, 2000, 1000] and not profile
 
 
 def test_a_wrong_answer_makes_the_coverage_an_error_without_calls(source):

@@ -1,5 +1,6 @@
 """The target that a challenge needs."""
 
+import contextlib
 import json
 import stat
 import types
@@ -120,6 +121,17 @@ def test_client_options_reach_rally_as_a_file_of_our_own(monkeypatch, tmp_path, 
 def test_client_options_that_are_a_file_stay_as_they_are(options):
     with clusters.private(options) as file:
         assert file == options
+
+
+def test_the_sketch_server_is_as_far_away_as_the_target(given, monkeypatch):
+    delays = []
+    monkeypatch.setattr(
+        clusters, "delayed", lambda host, ms: delays.append((host, ms)) or contextlib.nullcontext("127.0.0.1:2")
+    )
+    launcher = types.SimpleNamespace(running=lambda name: types.SimpleNamespace(hosts=["127.0.0.1:1"]))
+    given(CHALLENGE="sketch-floor", DELAY_MS="2.5")
+    with clusters.track_params(launcher) as params:
+        assert json.loads(params) == {"sketch_server": "127.0.0.1:2"} and delays == [("127.0.0.1:1", 2.5)]
 
 
 def test_a_race_whose_target_cannot_be_sampled_goes_on_and_tells_its_runner_why(given, capsys):

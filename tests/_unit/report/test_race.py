@@ -140,6 +140,16 @@ def test_a_pass_that_a_cell_of_a_grid_lacks_is_named():
     assert list(gaps(race.record, race.parameters, kept)) == ["Samples capacity-query of 1s-0r lack pass 2."]
 
 
+def test_a_coverage_that_took_no_time_is_left_out(decomp):
+    race, documents = decomp
+    whole = load(Store((race, documents)), "recorded").samples
+    for wall_ms, document in zip((0, -1.5), (d for d in documents if d.get("operation-type") == "coverage")):
+        document["meta"]["wall_ms"] = wall_ms
+    found = load(Store((race, documents)), "recorded")
+    assert "2 samples coverage have no [wall_ms] above 0 and are left out." in found.problems
+    assert len(found.samples) == len(whole) - 2
+
+
 def test_a_sample_without_a_key_is_left_out_and_a_key_that_none_has_is_of_an_older_version(decomp):
     race, documents = decomp
     whole = load(Store((race, documents)), "recorded").samples

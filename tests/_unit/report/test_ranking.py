@@ -73,6 +73,12 @@ def test_load_at_the_start_does_not_make_another_machine():
     assert [r.id for r in found.races] == ["b"]
 
 
+def test_a_load_driver_elsewhere_makes_another_machine():
+    found = of(replace(race("a", 1), local=True), replace(race("b", 2), local=False), name="a")
+    assert [r.id for r in found.races] == ["a"]
+    assert [left.why for left in found.left_out] == ["ran on another machine (where the load driver runs)"]
+
+
 def test_cores_tell_machines_apart_only_where_the_target_is_elsewhere():
     held = [TARGET | {"cores": 1}]
     for local, ranked in ((True, ["b"]), (False, ["a"])):

@@ -1,9 +1,12 @@
 """The challenge sketch-floor: its rounds, its bodies, its checks and its report. The race is in tests/_race."""
 
 import asyncio
+import itertools
 import json
+import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -97,6 +100,13 @@ def test_every_way_hands_in_the_same_rows(track, name):
     paths = [Path(d.document_file) for d in track.corpora[0].documents]
     corpus = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
     assert sorted(map(json.dumps, lines)) == sorted(map(json.dumps, corpus))
+
+
+def test_a_way_with_a_batch_of_its_own_sends_fewer_requests(track):
+    (params,) = rounds_of(track, 1, warmup=0)
+    for ingest in INGESTS.values():
+        sent = [rows for _, rows in batches(ingest, params)]
+        assert sent == ([25] if ingest.batch else [4, 4, 4, 4, 4, 4, 1]) * 2
 
 
 def test_the_steps_differ_in_one_thing_each():
@@ -218,14 +228,16 @@ def test_rows_that_were_not_handed_in_end_the_race(track, failure):
 SKETCHES = [name for name, way in INGESTS.items() if not way.elasticsearch]
 
 
-def hand_in(track, *ways, last=False, more=None):
-    """The samples of a round that hands in all rows to a sketch server by these ways.
+COUNT = {"count": CORPUS.rows_per_epoch * CORPUS.epochs}
 
-    :param more: epoch of which each table of the server has a row already.
+
+def hand_in(track, *ways, last=False, more=None, es=None):
+    """The samples of a round that hands in all rows by these ways.
+
+    :param more: epoch of which each table of the sketch server has a row already.
     """
     (params,) = rounds_of(track, 1, warmup=0)
-    count = {"count": CORPUS.rows_per_epoch * CORPUS.epochs}
-    es = FakeEs(lambda _, path, body: count if "_count" in path else {})
+    es = es or FakeEs(lambda _, path, body: COUNT if "_count" in path else {})
 
     async def handed_in():
         async with TestServer(application()) as server:
@@ -249,6 +261,28 @@ def test_the_time_of_rows_is_encoding_sending_and_decoding(track):
     parts = [sample[key] for key in ("encode_ms", "send_ms", "parse_ms")]
     assert sample["wall_ms"] == pytest.approx(sum(parts)) and min(parts) > 0
     assert sample["rows"] == sample["success-count"] == 50
+
+
+def test_the_clients_cpu_time_is_that_of_all_requests(track, monkeypatch):
+    seconds = SimpleNamespace(process_time=itertools.count().__next__, perf_counter=time.perf_counter, time=time.time)
+    monkeypatch.setattr("cluster_metrics.sketch.sketch_floor.time", seconds)
+    (sample,) = hand_in(track, "sketch-columns")
+    assert (sample["requests"], sample["client_cpu_ms"]) == (14, 14_000)
+
+
+def test_the_work_of_an_index_is_what_its_counters_grew_by_and_ends_with_its_merges(track):
+    def counted(ms):
+        of = {"index_time_in_millis": ms, "total_time_in_millis": 2 * ms}
+        return {"_all": {"primaries": dict.fromkeys(("indexing", "refresh", "merges", "flush"), of)}}
+
+    work, merging = (f"GET /{index_of('elasticsearch-filtered')}/_stats/{of}" for of in ("indexing,", "merge?"))
+    looks = [{"_all": {"total": {"merges": {"current": merges}}}} for merges in (2, 1, 0)]
+    taken = {"took": 7, "errors": False}
+    es = FakeEs(Script({merging: looks, work: [counted(100), counted(130)], "GET": {}, "POST": taken}))
+    (sample,) = hand_in(track, "elasticsearch-filtered", es=es)
+    assert [sample[f"{part}_ms"] for part in ("index", "refresh", "merge", "flush", "took")] == [30, 60, 60, 60, 98]
+    assert len([sent for sent in es.sent if sent.startswith(merging)]) == 3
+    assert sample["settle_ms"] > 100
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
@@ -278,7 +312,8 @@ def race(rounds=20, spread=0.05):
     for r in range(1, rounds + 1):
         slow = float(np.exp(spread * rng.standard_normal()))
         for name, ms in COSTS.items():
-            meta = {"round": r, "rows": 500, "wall_ms": ms * slow / 2, "bytes_out": 500, "bytes_in": 500}
+            meta = {"round": r, "rows": 500, "wall_ms": ms * slow / 2, "bytes_out": 500}
+            meta["bytes_in"] = 1500 if INGESTS[name].items else 500
             meta |= {"encode_ms": ms / 20, "send_ms": ms / 4, "parse_ms": ms / 20, "client_cpu_ms": ms / 4}
             if INGESTS[name].elasticsearch:
                 meta |= {"took_ms": 20.0 * slow, "index_ms": 15.0 * slow, "settle_ms": 1.0}
@@ -332,6 +367,15 @@ def test_the_answer_is_the_gap_and_its_greatest_step():
     lines = dict(answer_of(race(spread=0.0)).lines())
     assert lines["Elasticsearch"].startswith("takes 7.60 × [7.60, 7.60] as long as the sketch server")
     assert lines["greatest step"].startswith("per-document work, 57.6 %")
+    assert lines["production query"] == "300 × [300, 300] as fast from the sketch server (sketch-all)"
+
+
+def test_a_change_of_the_response_costs_bytes_and_cpu_time_of_the_client_in_proportion_to_the_whole_response():
+    filtered, *_ = explained.changes(race(spread=0))
+    assert filtered.times.value == pytest.approx(76 / 66)
+    assert {key: ratio.value for key, ratio in filtered.costs.items()} == pytest.approx(
+        {"client_cpu": 66 / 76, "bytes": 1000 / 2000}
+    )
 
 
 def test_every_node_takes_a_row(tmp_path):
