@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import sys
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -80,18 +81,19 @@ def leftovers():
 
 
 @pytest.fixture(scope="module")
-def small_disk(tmp_path_factory):
-    """A file system of 100 MB for the data of a node."""
-    folder = tmp_path_factory.mktemp("disk")
-    for parent in (folder, *folder.parents[:2]):
-        parent.chmod(0o755)
+def small_disk():
+    """A file system of 100 MB for the data of a node; not in pytest's own folder, which each run shuts for others."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=WORK.parent, prefix="disk-"))
+    folder.chmod(0o755)
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=100m", "none", folder], capture_output=True, text=True
     )
     if mounted.returncode:
         pytest.skip(f"a small file system cannot be mounted: {mounted.stderr.strip()}")
-    yield Path(folder)
+    yield folder
     subprocess.run(["umount", "--lazy", folder], check=True)
+    folder.rmdir()
 
 
 def fill(folder):
