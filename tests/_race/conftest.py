@@ -6,8 +6,8 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import sys
+import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
