@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from _tools.report.race import ReportError
 from cluster_metrics.capacity._report import model
-from cluster_metrics.capacity._report.plan import Goal, Models, cheapest, layouts, plan
+from cluster_metrics.capacity._report.plan import Cells, Goal, Models, cheapest, layouts, plan
 
 UNEVEN = {"a": ["0p"], "b": ["0r", "1p"], "c": ["1r"]}
 LAYOUTS = [
@@ -187,6 +187,11 @@ def test_a_prediction_misses_as_cells_were_missed():
         return float(high) - float(low)
 
     assert headroom({}) < 0.1 and headroom({"1s-1r": 0.8, "3s-0r": 1.25}) > 5
+
+
+def test_predictions_draw_passes_anew_with_replacement():
+    apart = [len({one.queries for one in Cells(cells(COSTS, rate, spread=s), []).predictions()}) for s in (0.0, 0.1)]
+    assert apart[0] == 1 and apart[1] > 100
 
 
 def test_a_plan_for_what_was_raced_is_no_extrapolation():

@@ -1,6 +1,7 @@
 """Where a target is, and the guards around its indices."""
 
 import asyncio
+import json
 import socket
 from types import SimpleNamespace
 
@@ -158,6 +159,13 @@ def test_an_index_that_this_race_created_is_checked_by_the_race_and_another_by_w
     assert run(CheckIndex(), {}, **checked(earlier, False))[1]["docs"] == 3
     ends(CheckIndex(), {}, r"not the one that this race created, but one of race \[another\]", **checked(earlier, True))
     ends(CheckIndex(), {}, "was not created by this track; run the tasks", **checked({"loaded": OWN["loaded"]}, False))
+
+
+def test_what_the_target_is_like_is_recorded_with_its_heap_in_mib():
+    _, result = run(CheckIndex(), {}, **checked(OWN, True))
+    (node,) = json.loads(result["target"])
+    expected = {"node": "n", "version": "8.17.2", "jvm": "x 21", "jvm_flags": "", "cores": 2, "heap_mb": 1024}
+    assert node == expected
 
 
 @pytest.mark.parametrize("name, value", [("seed", 43), ("number_of_shards", 3), ("codec", "best_compression")])

@@ -1,12 +1,14 @@
 """What a race says of the machine it ran on."""
 
 import json
+import os
 import subprocess
+import time
 
 import psutil
 
 from cluster_metrics.core import machine as of
-from cluster_metrics.core.machine import jvm_flags, machine
+from cluster_metrics.core.machine import cpu_ms, jvm_flags, machine
 
 
 def test_this_machine_is_described():
@@ -51,8 +53,15 @@ def test_the_revision_is_that_of_the_commit_and_says_when_what_is_raced_was_chan
     assert of.revision(tmp_path) == commit
     (tmp_path / "track.json").write_text("[]")
     assert of.revision(tmp_path) == f"{commit}+"
+    git("add", ".")
+    assert of.revision(tmp_path) == f"{commit}+"
 
 
 def test_flags_that_name_files_are_left_out():
     given = ["-Xms1g", "-Djava.io.tmpdir=/tmp/x", "-XX:+UseG1GC", "-XX:ErrorFile=a.log", "-XX:HeapDumpPath=data"]
     assert jvm_flags([*given, "-Xlog:gc*", "--add-opens=x"]) == "-Xms1g -XX:+UseG1GC"
+
+
+def test_the_cpu_time_of_a_process_is_in_ms():
+    before = 1000 * time.process_time()
+    assert 0 < before <= cpu_ms([os.getpid()]) <= 1000 * time.process_time()

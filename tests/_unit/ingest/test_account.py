@@ -132,6 +132,14 @@ def test_a_cell_without_an_answer_is_lost_alone(failure):
     assert (kept["success"], kept["cell"], kept["round"], kept["success-count"]) == (True, "b", 3, 30)
 
 
+def test_the_least_took_of_a_cell_is_the_least_above_0():
+    taken = [{"took": took, "errors": False} for took in (7, 0, 3)]
+    es = FakeEs(Script({f"POST /{INDEX}/_bulk": taken} | USUAL | {f"GET /{INDEX}/_mapping": {INDEX: OWN}}))
+    with es.new_request_context():
+        (sample,) = asyncio.run(run_cells(es, 1, [cell("a")], {}))
+    assert (sample["least_took_ms"], sample["took_ms"]) == (3, 10)
+
+
 @pytest.mark.parametrize("keep_alive", [False, True])
 def test_a_cell_without_keep_alive_and_no_other_closes_each_connection(keep_alive):
     script = Script(

@@ -75,6 +75,11 @@ def test_races_whose_cells_have_other_numbers_of_rows_are_compared_by_the_row():
     assert found.figure("wall_ms") == "wall time per million rows, s"
 
 
+def test_what_encoding_and_parsing_cost_a_row_is_in_ns():
+    found = {cost.name: cost.each.value for cost in explained.costs(race())}
+    assert found[f"encoding, {NAIVE}"] == found[f"parsing, {NAIVE}"] == pytest.approx(10)
+
+
 def test_alone_each_step_is_held_against_naive():
     alone = race(design="one-at-a-time")
     assert {base for _, base in explained.taken(alone, explained.Clients(alone))} == {NAIVE}
