@@ -121,12 +121,13 @@ def test_no_parameter_that_changes_a_corpus_finds_the_files_of_another(tmp_path,
 
 
 GENERATE = """
-import os, sys, time
+import os, signal, sys, time
 from pathlib import Path
 import cluster_metrics.corpus.metrics as metrics
 from cluster_metrics.corpus.encoded import generate_bodies
 from cluster_metrics.corpus.metrics import Metrics
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let jobs in the background inherit another
 made = metrics._write_rows
 def pausing(*arguments):
     for block in made(*arguments):
