@@ -120,7 +120,7 @@ def test_twenty_million_rows_take_no_more_memory_of_the_client(loaded):
 SAMPLES = 1_000_000
 
 
-def test_a_million_requests_are_reported_within_four_gigabytes(loaded):
+def test_a_million_requests_are_reported_within_a_gigabyte(loaded):
     params = "epochs:10,bulk_size:1,bulk_indexing_clients:1"
     race = make("race", TEST_MODE=1, CHALLENGE=APPEND, PARAMS=params, RACE_ID="many", VERBOSE=0)
     assert race.returncode == 0, race.stdout[-3000:]
@@ -138,7 +138,7 @@ def test_a_million_requests_are_reported_within_four_gigabytes(loaded):
     seconds, peak = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
     print(f"{count:,} requests were reported in {seconds:.1f} s; no process took more than {peak:.2f} GB")
     assert report.returncode == 0, report.stdout[-3000:]
-    assert peak < 4
+    assert peak < 1
 
 
 def copies(store, race_id, name):
