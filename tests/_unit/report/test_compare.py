@@ -275,4 +275,5 @@ def test_races_of_one_name_are_of_one_configuration():
 def test_floors_do_not_matter_between_replicates():
     named = {"side:old": replicates("old"), "side:new": replicates("newer", 1.2)}
     with_floor, without = (sides.comparison(named, floor) for floor in (quiet_floor(), None))
-    assert with_floor.ratio(with_floor.sides[1], "A-serial") == without.ratio(without.sides[1], "A-serial")
+    ratios = [repr(found.ratio(found.sides[1], "A-serial")) for found in (with_floor, without)]
+    assert ratios[0] == ratios[1]  # as text, since a CV that is not known is no number
