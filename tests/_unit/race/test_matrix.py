@@ -8,6 +8,7 @@ from schedules import ROOT
 from _tools.elasticsearch.install import DEFAULT_VERSION
 from _tools.race import matrix
 from _tools.race.variables import RaceError
+from cluster_metrics.core.challenge import challenges
 
 OUTPUT = "starting\n[ERROR] the first reason\nmake: *** [race] Error 1\n"
 
@@ -67,6 +68,12 @@ def test_a_version_that_is_none_is_refused(kept, monkeypatch):
     monkeypatch.setenv("VERSIONS", "Python 2")
     with pytest.raises(RaceError, match="allowed is a regular expression of one of Elasticsearch 8.14.3"):
         matrix.matrix()
+
+
+def test_what_shortens_a_trial_is_a_parameter_of_some_challenge():
+    by_name = {name: matrix.shortened(record) for name, record in challenges().items()}
+    assert by_name["capacity-curve"] == "cell_seconds:2" and by_name["query-decomp"] == ""
+    assert {pair.split(":")[0] for text in by_name.values() for pair in text.split(",") if pair} == set(matrix.SHORT)
 
 
 def test_a_trial_that_takes_too_long_ends_with_all_that_it_started(kept, tmp_path, monkeypatch):
