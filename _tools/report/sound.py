@@ -22,6 +22,8 @@ NODE = {"node": str, "version": str, "jvm": str, "cores": float, "heap_mb": floa
 UNITS = ("round", "pass")
 ERRORS = "error-count"
 """Rally's own metadata that reports need."""
+GREATEST = 1e300
+"""Number that can be calculated with."""
 PLAIN = (int, float, bool, type(None))
 LATEST_MS = 2.5e14
 """Greatest time in ms since the epoch that can be written as a date."""
@@ -33,7 +35,7 @@ SHOWN = 6
 
 def is_number(value: Any) -> bool:
     """Whether a value is a number that can be calculated with."""
-    return (isinstance(value, float) or type(value) is int) and abs(value) < 1e300
+    return (isinstance(value, float) or type(value) is int) and -GREATEST < value < GREATEST
 
 
 def _is_names(value: Any) -> bool:
@@ -81,6 +83,33 @@ def odd_figure(keys: Iterable[records.Key], meta: Mapping[str, Any]) -> str:
     return ""
 
 
+Alike = tuple[dict[str, int], list[Sample]]
+"""Places of metadata, and the samples that have them."""
+
+
+def _alike(found: dict[tuple[str, ...], Alike], kind: records.Sample, meta: Document) -> Alike:
+    """Those whose documents have the same metadata, of what has been found of a kind."""
+    shape = tuple(meta)
+    if shape not in found:
+        names = [name for name in (*(key.name for key in kind.keys), ERRORS) if name in meta]
+        found[shape] = {name: place for place, name in enumerate(names)}, []
+    return found[shape]
+
+
+def all_numbers(keys: Iterable[records.Key], places: Mapping[str, int], samples: Iterable[Sample]) -> bool:
+    """Whether all figures are numbers, of samples whose metadata have the same places: told of whole columns, which
+    takes a third of the time of :func:`odd_figure`."""
+    for key in keys:
+        if key.name in places:
+            column = Meta.column((sample.meta for sample in samples), places[key.name])
+            kinds = {int} if key.name in UNITS else {int, float}
+            if not (kinds.issuperset(map(type, column)) and all(map(GREATEST.__gt__, map(abs, column)))):
+                return False
+        elif not key.optional:
+            return False
+    return True
+
+
 class Sound:
     """Sorts documents out.
 
@@ -108,41 +137,38 @@ class Sound:
     def samples(self, record: Challenge, documents: Iterable[Document]) -> list[Sample]:
         """The samples that count, in order of time: those that succeeded, and of those that failed in part what they
         did. Of a document no more than that is kept."""
-        by_kind: dict[str, list[Sample]] = {}
-        kinds = {n: (kind, [*(key.name for key in kind.keys), ERRORS]) for n, kind in record.samples.items()}
-        cells: dict[str, str] = {}
-        shapes: dict[tuple[str, ...], dict[str, int]] = {}
+        by_kind: dict[str, dict[tuple[str, ...], Alike]] = {}
+        kinds, cells = record.samples, dict[str, str]()
         for document in documents:
-            kind, names = kinds.get(document["operation-type"], (None, []))
-            meta = document["meta"]
+            kind, meta = kinds.get(document["operation-type"]), document["meta"]
             if not kind:
                 self.left_out["documents have no sound [operation-type]"] += 1
             elif meta.get("success") is True or kind.partly in meta:
                 cell = document["operation"]
                 cell = cells.get(cell) or cells.setdefault(cell, escaped(cell))
-                own = tuple([name for name in names if name in meta])
-                places = shapes.get(own) or shapes.setdefault(own, {name: place for place, name in enumerate(own)})
-                values = [printable(meta[name]) for name in own]
-                sample = Sample(kind.type, document["@timestamp"], cell, document["value"], Meta(places, tuple(values)))
-                by_kind.setdefault(kind.type, []).append(sample)
+                places, alike = _alike(by_kind.setdefault(kind.type, {}), kind, meta)
+                values = tuple([v if type(v := meta[name]) in PLAIN else printable(v) for name in places])
+                alike.append(Sample(kind.type, document["@timestamp"], cell, document["value"], Meta(places, values)))
         found = [sample for kind, of in by_kind.items() for sample in self._of_kind(record, kind, of)]
         found.sort(key=lambda sample: sample.at)
         return found
 
-    def _of_kind(self, record: Challenge, name: str, samples: list[Sample]) -> Iterator[Sample]:
+    def _of_kind(self, record: Challenge, name: str, by_shape: Mapping[tuple[str, ...], Alike]) -> Iterator[Sample]:
         kind, judged = record.samples[name], record.compared.figures[0]
         wanted = [key.name for key in kind.keys if not key.optional and key.name not in (*UNITS, judged)]
-        lacking = [name for name in wanted if not any(name in sample.meta for sample in samples)]
+        lacking = [name for name in wanted if not any(name in shape for shape in by_shape)]
         if lacking:
             self.older.append(f"No sample {name} has [{listed(lacking)}]: an older version of this track wrote them.")
         keys = [key for key in kind.keys if key.name not in lacking]
-        for sample in samples:
-            if key := odd_figure(keys, sample.meta):
-                self.left_out[f"samples {name} have no sound [{key}]"] += 1
-            elif name == record.compared.sample and sample.meta.get(judged, 1) <= 0:
-                self.left_out[f"samples {name} have no [{judged}] above 0"] += 1
-            else:
-                yield sample
+        for places, samples in by_shape.values():
+            sound = all_numbers(keys, places, samples)
+            for sample in samples:
+                if not sound and (key := odd_figure(keys, sample.meta)):
+                    self.left_out[f"samples {name} have no sound [{key}]"] += 1
+                elif name == record.compared.sample and sample.meta.get(judged, 1) <= 0:
+                    self.left_out[f"samples {name} have no [{judged}] above 0"] += 1
+                else:
+                    yield sample
 
     def sentences(self) -> list[str]:
         return [*(f"{number:,} {what} and are left out." for what, number in self.left_out.items()), *self.older]
@@ -201,13 +227,15 @@ class Clock:
     def look(self, document: Document) -> None:
         """At a document ``service_time``; one without ``relative-time`` tells nothing."""
         meta, kind = document["meta"], document["operation-type"]
-        units = ("pass",) if kind in self._walk or "pass" in meta else ("round", "epoch")
-        copy = tuple(str(meta[unit]) for unit in units if unit in meta)
-        if is_number(document.get("relative-time")) and (copy or kind in self._walk):
-            run = str(document.get("task")), kind, copy, str(meta.get("client_id"))
-            ran, began = self._runs.setdefault(run, (array("d"), array("d")))
-            ran.append(document["relative-time"])
-            began.append(document["@timestamp"] - document["relative-time"])
+        walks = kind in self._walk
+        units = ("pass",) if walks or "pass" in meta else ("round", "epoch")
+        copy = [str(meta[unit]) for unit in units if unit in meta]
+        ran: Any = document.get("relative-time")
+        if (walks or copy) and is_number(ran):
+            run = str(document.get("task")), kind, *copy, str(meta.get("client_id"))
+            found = self._runs.get(run) or self._runs.setdefault(run, (array("d"), array("d")))
+            found[0].append(ran)
+            found[1].append(document["@timestamp"] - ran)
 
     def steps(self) -> Iterator[str]:
         """A sentence for each of those tasks."""

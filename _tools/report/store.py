@@ -26,7 +26,10 @@ from .sound import SAMPLE, Sound, printable, read_check
 AT_ONCE = 5000
 """Documents of one response of the store."""
 SHARED = ["environment", "car", "track", "track-params", "challenge", "race-id", "race-timestamp", "name", "unit"]
+SHARED += ["meta.attribute_*", "meta.source_revision", "meta.distribution_*"]
 """What documents of a race share, or nothing reads."""
+REQUEST = ["task", "operation-type", "sample-type", "@timestamp", "value"]
+"""What is read of all requests of a race."""
 MOST_RACES = 1000
 """Most races that a tag stands for; of more, the newest are taken."""
 
@@ -174,13 +177,12 @@ def read(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
     """Reads the samples of a race, and none of an earlier one that was given the same id."""
     record = Race(document, [], {}).record
     kinds, waiting = ({"terms": {"operation-type": list(types)}} for types in (record.samples, record.latencies))
-    fields = ["task", "operation-type", "sample-type", "@timestamp", "value"]
     with _asking(), _uncollected():
         return race_of(
             document,
             _scan(store, document, "service_time", _NORMAL, kinds),
             _scan(store, document, "service_time", {"term": {"meta.success": False}}),
-            _scan(store, document, "processing_time", _source=fields),
+            _requests(store, document),
             _scan(store, document, "latency", _NORMAL, waiting) if record.latencies else [],
         )
 
@@ -198,16 +200,31 @@ _NORMAL = {"term": {"sample-type": "normal"}}
 
 
 def _scan(
-    store: elasticsearch.Elasticsearch, document: dict[str, Any], name: str, *filters: dict[str, Any], **options: Any
+    store: elasticsearch.Elasticsearch, document: dict[str, Any], name: str, *filters: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """The documents of a metric of a race, without what all of them share."""
-    own = [{"term": {key: document[key]}} for key in ("race-id", "race-timestamp")]
-    query = {"query": {"bool": {"filter": [*own, {"term": {"name": name}}, *filters]}}}
-    if "_source" not in options:
-        options["_source_excludes"] = SHARED
-    hits = helpers.scan(store, index="rally-metrics-*", query=query, size=AT_ONCE, **options)
-    for hit in _ahead(hits, AT_ONCE):
+    for hit in _hits(store, document, [{"term": {"name": name}}, *filters], {"_source": {"excludes": SHARED}}):
         yield hit["_source"]
+
+
+def _requests(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """All requests of a race by ``processing_time``. Their doc values are read, which takes the store a quarter of the
+    time that their source does."""
+    columns = [{"field": name} | ({"format": "epoch_millis"} if name == "@timestamp" else {}) for name in REQUEST]
+    what = {"docvalue_fields": columns, "_source": False, "stored_fields": "_none_"}
+    for hit in _hits(store, document, [{"term": {"name": "processing_time"}}], what):
+        request = {name: values[0] for name, values in hit["fields"].items()}
+        with contextlib.suppress(LookupError, ValueError):  # then it is left out
+            request["@timestamp"] = int(request["@timestamp"])
+        yield request
+
+
+def _hits(
+    store: elasticsearch.Elasticsearch, document: dict[str, Any], filters: list[dict[str, Any]], what: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    own = [{"term": {key: document[key]}} for key in ("race-id", "race-timestamp")]
+    query = {"query": {"bool": {"filter": [*own, *filters]}}} | what
+    return _ahead(helpers.scan(store, index="rally-metrics-*", query=query, size=AT_ONCE), AT_ONCE)
 
 
 def _ahead(hits: Iterator[dict[str, Any]], number: int) -> Iterator[dict[str, Any]]:
@@ -226,4 +243,5 @@ def _uncollected() -> Iterator[None]:
     try:
         yield
     finally:
+        gc.freeze()  # nor later on
         gc.enable()

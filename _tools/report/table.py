@@ -2,8 +2,9 @@
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,9 @@ class Made(Sequence[Mapping[str, Any]]):
     def __getitem__(self, place: Any) -> Any:
         return self._row(self._items[place])
 
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return map(self._row, self._items)
+
 
 @dataclass(frozen=True)
 class Table:
@@ -121,9 +125,8 @@ class Table:
     def write_csv(self, folder: Path) -> None:
         """Writes it as a file, a column per key; what a row lacks stays empty."""
         with open(folder / self.key, "w", newline="") as f:
-            out = csv.DictWriter(f, [column.key for column in self.columns], extrasaction="ignore")
-            out.writeheader()
-            out.writerows(self.rows)
+            keys = [column.key for column in self.columns]
+            csv.writer(f).writerows(chain([keys], ([*map(row.get, keys)] for row in self.rows)))
 
 
 def _plain(value: Any) -> Any:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import Any
 
 from .stats import LEAST, Estimate
@@ -49,7 +50,13 @@ def with_interval(estimate: Estimate) -> str:
 
 def started(at: float) -> str:
     """A time in ms since the epoch, in UTC with milliseconds."""
-    return datetime.fromtimestamp(at / 1000, timezone.utc).isoformat(timespec="milliseconds")
+    second, ms = divmod(int(at), 1000)
+    return f"{_second(second)}.{ms:03}+00:00"
+
+
+@lru_cache(1)  # of a million requests that follow each other
+def _second(at: int) -> str:
+    return f"{datetime.fromtimestamp(at, timezone.utc):%Y-%m-%dT%H:%M:%S}"
 
 
 def count(number: float, unit: str) -> str:

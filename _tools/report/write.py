@@ -19,6 +19,7 @@ from . import changes, compare, gate, glossary, limits, noise, page, ranking, re
 from .answer import Answer, answer_of
 from .explained import report_of
 from .race import IncompleteError, Race, ReportError, Sample, machine_of
+from .sample import plain
 from .section import Section
 from .settings import own_parameters, parameters_section
 from .store import connect, load, load_all
@@ -236,8 +237,9 @@ def write_record(path: Path, record: Mapping[str, Any]) -> None:
         for number, (key, value) in enumerate(record.items()):
             f.write(b"%s\n %s: " % (b"," if number else b"{", _json(key)))
             if isinstance(value, list) and value:
-                for item, one in enumerate(value):
-                    f.write(b"%s\n  %s" % (b"," if item else b"[", _json(one)))
+                f.write(b"[")
+                for item, one in enumerate(map(_json, value)):
+                    f.writelines((b",\n  " if item else b"\n  ", one))
                 f.write(b"\n ]")
             else:
                 f.write(_json(value))
@@ -245,7 +247,7 @@ def write_record(path: Path, record: Mapping[str, Any]) -> None:
 
 
 def _json(value: Any) -> bytes:
-    return orjson.dumps(value, default=dict, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)
+    return orjson.dumps(value, default=plain, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)
 
 
 def write_noise(ini: Path, names: list[str], noise_file: Path, challenge: str = "") -> None:
@@ -282,7 +284,7 @@ def sheets(race: Race) -> list[Table]:
 
 
 def _row(s: Sample) -> dict[str, Any]:
-    return dict(s.meta) | {"started": started(s.at), "operation_type": s.kind, "operation": s.cell}
+    return plain(s.meta) | {"started": started(s.at), "operation_type": s.kind, "operation": s.cell}
 
 
 def files(race: Race) -> list[tuple[str, str]]:

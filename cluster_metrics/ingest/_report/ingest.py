@@ -11,6 +11,7 @@ from _tools.report import plots, stability
 from _tools.report.answer import Finding
 from _tools.report.race import Race, Sample
 from _tools.report.references import PROFILING, beside
+from _tools.report.sample import plain
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate, Samples, mean, median
 from _tools.report.table import Column, Made, Table, Words
@@ -185,8 +186,10 @@ def sheets(race: Race) -> list[Table]:
 
 def _batch(numbered: tuple[int, Sample]) -> dict[str, Any]:
     batch, s = numbered
-    about = {"batch": batch, "rows": s.meta["success-count"] + s.meta["error-count"], "wall_ms": s.value}
-    return dict(s.meta) | about | {"took_ms": s.meta["took"], "errors": s.meta["error-count"], "started": started(s.at)}
+    meta = plain(s.meta)
+    errors = meta["error-count"]
+    about = {"batch": batch, "rows": meta["success-count"] + errors, "errors": errors, "started": started(s.at)}
+    return meta | about | {"wall_ms": s.value, "took_ms": meta["took"]}
 
 
 def parts(epochs: Sequence[Sample]) -> dict[str, Samples]:

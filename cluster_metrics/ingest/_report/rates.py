@@ -87,9 +87,10 @@ def _loads(race: Race) -> list[Load]:
     by_epoch: dict[int, list[Sample]] = {}
     for sample in race.of(BULK):
         by_epoch.setdefault(sample.meta["epoch"], []).append(sample)
-    width = max((_width(samples) for samples in by_epoch.values()), default=0.0)
+    ends = {epoch: _ends(samples) for epoch, samples in by_epoch.items()}
+    width = max(map(_width, ends.values()), default=0.0)
     looks = race.of(MONITOR)
-    return [_load(epoch, samples, width, looks) for epoch, samples in by_epoch.items()]
+    return [_load(epoch, samples, ends[epoch], width, looks) for epoch, samples in by_epoch.items()]
 
 
 def _ends(samples: Sequence[Sample]) -> Samples:
@@ -98,15 +99,15 @@ def _ends(samples: Sequence[Sample]) -> Samples:
     return np.array([(s.at - start + s.value) / 1000 for s in samples])
 
 
-def _width(samples: Sequence[Sample]) -> float:
+def _width(ends: Samples) -> float:
     """The least width with up to 100 buckets, and 10 requests in each on average."""
-    seconds = float(np.max(_ends(samples)))
-    least = max(seconds / MOST_BUCKETS, REQUESTS_PER_BUCKET * seconds / len(samples))
+    seconds = float(np.max(ends))
+    least = max(seconds / MOST_BUCKETS, REQUESTS_PER_BUCKET * seconds / len(ends))
     return next((width for width in WIDTHS_S if width >= least), WIDTHS_S[-1])
 
 
-def _load(epoch: int, samples: Sequence[Sample], width: float, looks: Sequence[Sample]) -> Load:
-    ends, at = _ends(samples), min(s.at for s in samples)
+def _load(epoch: int, samples: Sequence[Sample], ends: Samples, width: float, looks: Sequence[Sample]) -> Load:
+    at = min(s.at for s in samples)
     seconds = float(np.max(ends))
     buckets = max(1, round(seconds / width))
     bucket = np.minimum((ends / width).astype(int), buckets - 1)
@@ -115,9 +116,11 @@ def _load(epoch: int, samples: Sequence[Sample], width: float, looks: Sequence[S
     covered[-1] = seconds - (buckets - 1) * width
     last: dict[int, float] = {}
     requests: list[list[Sample]] = [[] for _ in range(buckets)]
-    for sample, end, place in zip(samples, ends, bucket):
+    for sample, end, place in zip(samples, ends.tolist(), bucket.tolist()):
         requests[place].append(sample)
-        last[sample.meta["client"]] = max(end, last.get(sample.meta["client"], 0.0))
+        client = sample.meta["client"]
+        if end > last.get(client, 0.0):
+            last[client] = end
     return Load(
         epoch,
         width,

@@ -16,9 +16,10 @@ from _tools.report import race as reading
 from _tools.report import write
 from _tools.report.answer import checked
 from _tools.report.race import IncompleteError, ReportError, race_of
-from _tools.report.sample import Meta
-from _tools.report.sound import gaps
+from _tools.report.sample import Meta, Sample
+from _tools.report.sound import all_numbers, gaps, odd_figure
 from _tools.report.store import _ahead, connect, load, load_all, reporting_of
+from cluster_metrics.core.challenge import Key
 from cluster_metrics.query._report import server
 
 
@@ -148,6 +149,31 @@ def test_a_coverage_that_took_no_time_is_left_out(decomp):
     found = load(Store((race, documents)), "recorded")
     assert "2 samples coverage have no [wall_ms] above 0 and are left out." in found.problems
     assert len(found.samples) == len(whole) - 2
+
+
+ODD = st.one_of(
+    st.floats(), st.integers(), st.booleans(), st.none(), st.text(max_size=2), st.just([1]), st.just(10**400)
+)
+
+
+OF_ROUND = (Key("round", "", ""), Key("ms", "ms", ""), Key("more", "ms", "", optional=True))
+
+
+@given(st.lists(st.tuples(ODD, ODD)))
+def test_what_is_told_of_columns_is_so_of_each_sample(values):
+    places = {"round": 0, "ms": 1}
+    if all_numbers(OF_ROUND, places, [Sample("x", 0, "x", 1.0, Meta(places, of)) for of in values]):
+        assert not any(odd_figure(OF_ROUND, dict(zip(places, of))) for of in values)
+
+
+@pytest.mark.parametrize("odd", [(1.5, 2), (1, "2"), (1, float("nan")), (1, 1e301), (True, 2), (1, None)])
+def test_columns_of_numbers_are_told_at_once(odd):
+    def told(places, *values):
+        return all_numbers(OF_ROUND, places, [Sample("x", 0, "x", 1.0, Meta(places, of)) for of in values])
+
+    places = {"round": 0, "ms": 1}
+    assert told(places, (1, 2.5), (2, 3)) and told(places | {"more": 2}, (1, 2, 3))
+    assert not told(places, (1, 2.5), odd) and not told({"ms": 0}, (1,))
 
 
 def test_a_sample_without_a_key_is_left_out_and_a_key_that_none_has_is_of_an_older_version(decomp):

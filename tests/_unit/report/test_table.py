@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate
 from _tools.report.table import Column, Table, Words, share, times
-from _tools.report.text import error_text
+from _tools.report.text import error_text, started
 
 NAN = math.nan
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 ESTIMATE = Estimate(20, 20.83, 19.44, 23.71, 0.05)
 TABLE = Table(
     "times",
@@ -30,6 +32,13 @@ TABLE = Table(
         {"cell": "long name", "took": None, "part": NAN, "docs": 0, "ok": False},
     ],
 )
+
+
+@given(st.lists(st.integers(0, 10**14), max_size=4))
+def test_times_are_written_in_utc_with_milliseconds(times):
+    for at in times:
+        written = datetime.fromisoformat(started(at))
+        assert started(at).endswith("+00:00") and (written - EPOCH) // timedelta(milliseconds=1) == at
 
 
 def test_markdown_has_words_to_the_left_and_figures_to_the_right():
