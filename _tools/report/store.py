@@ -5,8 +5,9 @@ import contextlib
 import gc
 import os
 import re
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from string import Template
@@ -23,8 +24,11 @@ from ..race.variables import RACE_ID, shown
 from .race import Race, ReportError, check_in, race_of, revised
 from .sound import SAMPLE, Sound, printable, read_check
 
-AT_ONCE = 5000
+AT_ONCE = 2500
 """Documents of one response of the store."""
+SLICES = 2
+"""In which documents are read at the same time: the store works on one while the other is decoded."""
+METRICS = "rally-metrics-*"
 SHARED = ["environment", "car", "track", "track-params", "challenge", "race-id", "race-timestamp", "name", "unit"]
 SHARED += ["meta.attribute_*", "meta.source_revision", "meta.distribution_*"]
 """What documents of a race share, or nothing reads."""
@@ -224,16 +228,23 @@ def _hits(
 ) -> Iterator[dict[str, Any]]:
     own = [{"term": {key: document[key]}} for key in ("race-id", "race-timestamp")]
     query = {"query": {"bool": {"filter": [*own, *filters]}}} | what
-    return _ahead(helpers.scan(store, index="rally-metrics-*", query=query, size=AT_ONCE), AT_ONCE)
+    slices = ({"slice": {"field": "@timestamp", "id": number, "max": SLICES}} for number in range(SLICES))
+    return _ahead([helpers.scan(store, index=METRICS, query=query | part, size=AT_ONCE) for part in slices], AT_ONCE)
 
 
-def _ahead(hits: Iterator[dict[str, Any]], number: int) -> Iterator[dict[str, Any]]:
-    """Asks for so many more while those before are worked on."""
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(lambda: list(islice(hits, number)))
-        while page := asked.result():
-            asked = pool.submit(lambda: list(islice(hits, number)))
-            yield from page
+def _ahead(several: Sequence[Iterator[dict[str, Any]]], number: int) -> Iterator[dict[str, Any]]:
+    """All of several, in turn so many of each, which are asked for while those before are worked on."""
+
+    def asked(hits: Iterator[dict[str, Any]]) -> tuple[Iterator[dict[str, Any]], Future[list[dict[str, Any]]]]:
+        return hits, pool.submit(lambda: list(islice(hits, number)))
+
+    with ThreadPoolExecutor(len(several)) as pool:
+        waiting = deque(map(asked, several))
+        while waiting:
+            hits, coming = waiting.popleft()
+            if page := coming.result():
+                waiting.append(asked(hits))
+                yield from page
 
 
 @contextlib.contextmanager

@@ -53,8 +53,10 @@ class Store:
     def options(self, **_):
         return self
 
-    def search(self, *, index, query, sort=None, size=None, docvalue_fields=(), **_):
+    def search(self, *, index, query, sort=None, size=None, docvalue_fields=(), slice=None, **_):
         hits = [d for d in (self.races if "races" in index else self.samples) if _matches(d, query)]
+        if slice:
+            hits = [d for d in hits if hash(str(d.get("@timestamp"))) % slice["max"] == slice["id"]]
         if "races" in index:
             hits = sorted(hits, key=lambda d: str(d.get("race-timestamp")), reverse=True)[:size]
         return _page([_of_columns(hit, docvalue_fields) for hit in hits] if docvalue_fields else hits)

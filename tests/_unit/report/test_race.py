@@ -304,9 +304,10 @@ def test_a_monitor_takes_no_place_in_the_schedule_of_the_tasks_that_it_looks_at(
     assert (stretch.task, stretch.start, stretch.end, stretch.requests) == ("index-append", 0, 350, 2)
 
 
-@given(st.lists(st.integers(), max_size=30), st.integers(1, 9))
-def test_documents_that_are_asked_for_ahead_come_whole_and_in_order(documents, number):
-    assert list(_ahead(iter(documents), number)) == documents
+@given(st.lists(st.lists(st.integers(), max_size=20), min_size=1, max_size=3), st.integers(1, 9))
+def test_documents_that_are_asked_for_ahead_come_whole_and_in_order(slices, number):
+    found = list(_ahead([iter([(i, v) for v in of]) for i, of in enumerate(slices)], number))
+    assert [[v for i, v in found if i == of] for of in range(len(slices))] == slices
 
 
 def test_an_error_of_the_store_is_met_where_its_documents_are_read():
@@ -315,7 +316,7 @@ def test_an_error_of_the_store_is_met_where_its_documents_are_read():
         raise KeyError("lost")
 
     with pytest.raises(KeyError, match="lost"):
-        list(_ahead(hits(), 1))
+        list(_ahead([iter([2, 3, 4]), hits()], 1))
 
 
 @given(st.dictionaries(st.text(max_size=3), st.none() | st.integers()), st.text(max_size=3))
