@@ -126,6 +126,18 @@ def prepare_part(name: str, corpus: dict[str, Any], number: int, encodings: list
         raise exceptions.DataError(str(e)) from None
 
 
+def validate(given: Mapping[str, Any]) -> None:
+    """Checks parameters as they were typed, each for itself, for versions of Rally that ask a track to; how they go
+    together, :class:`Experiment` checks when the track is loaded.
+
+    :raises esrally.exceptions.TrackConfigError: on the first value that is not allowed.
+    """
+    known = records.parameters()
+    for name, value in given.items():
+        if name in known and not (name == "rows_per_epoch" and not value):  # which corpus_bytes tells then
+            known[name].check(value)
+
+
 def check(values: dict[str, Any]) -> dict[str, Any]:
     """Checks the resolved values of all track parameters.
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import importlib.util
+import inspect
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -220,8 +221,11 @@ class Rows:
 
     def _rally_bodies(self, bulk_size: int) -> Iterator[tuple[int, bytes]]:
         """The bodies as the param source of Rally's bulk operation reads them from the rows."""
-        source, action = Slice(io.MmapSource, 0, self.count), GenerateActionMetaData(INDEX, None)
-        with MetadataIndexDataReader(self._file, bulk_size, bulk_size, source, action, INDEX, None) as reader:
+        index: dict[str, Any] = {"index_name": INDEX}
+        if "type_name" in inspect.signature(GenerateActionMetaData).parameters:  # up to Rally 2.13
+            index["type_name"] = None
+        source, action = Slice(io.MmapSource, 0, self.count), GenerateActionMetaData(**index)
+        with MetadataIndexDataReader(self._file, bulk_size, bulk_size, source, action, **index) as reader:
             for _, _, batch in reader:
                 yield from batch
 

@@ -1,12 +1,15 @@
+import importlib
 import math
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
+from esrally import exceptions
 from fakes import track_of, values
 
+from cluster_metrics.core.challenge import challenges
 from cluster_metrics.core.experiment import lay_out_passes, rounds_of
 from cluster_metrics.core.rounds import shuffled
 from cluster_metrics.corpus.metrics import Metrics
@@ -123,3 +126,40 @@ def test_a_round_visits_every_cell_once_about_one_epoch(track):
         orders.add(tuple(cells))
     assert len(orders) > 1
     assert {r["coverages"][0]["coverage"].epoch for r in rounds[1:4]} == {1, 2, 3}
+
+
+class Registry:
+    """What Rally hands to a track's plugin."""
+
+    def __init__(self):
+        self.found = {"track_processor": [], "runner": [], "param_source": [], "scheduler": []}
+
+    def __getattr__(self, name):
+        of = self.__dict__["found"].get(name.removeprefix("register_"))
+        if of is None:
+            raise AttributeError(name)
+        return lambda *what, **_: of.append(what)
+
+
+@pytest.fixture
+def plugin(monkeypatch):
+    """``track.py`` as Rally loads it: in a package of its folder."""
+    package = ModuleType("of_track")
+    package.__path__ = [str(ROOT)]
+    monkeypatch.setitem(sys.modules, "of_track", package)
+    yield importlib.import_module("of_track.track")
+    for name in [name for name in sys.modules if name.startswith("of_track.")]:
+        del sys.modules[name]
+
+
+def test_a_rally_that_asks_for_validators_gets_one_of_each_challenge(plugin):
+    registry = Registry()
+    plugin.register(registry)
+    assert len(registry.found["runner"]) > 20 and "validator" not in registry.found
+    registry.found["validator"] = []
+    plugin.register(registry)
+    assert {name for name, _ in registry.found["validator"]} == set(challenges())
+    for _, validate in registry.found["validator"]:
+        validate({"epochs": 3, "rows_per_epoch": 0, "corpus_bytes": 10**9, "of another plugin": "x"})
+        with pytest.raises(exceptions.TrackConfigError, match=r"\[epochs\] is \[0\], allowed is"):
+            validate({"seed": 1, "epochs": 0})
