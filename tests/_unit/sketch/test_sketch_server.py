@@ -196,12 +196,18 @@ def test_a_bad_request_gets_a_reason_and_changes_nothing(method, path, body, sta
     asyncio.run(scenario())
 
 
+TOO_LARGE = "Maximum request body size"
+
+
 @pytest.mark.parametrize(
     "packed, reason",
     [
         (b"no gzip", "the body cannot be read: 400, message: Can not decode content-encoding: gzip"),
-        (gzip.compress(b" " * (33 << 20)), "the body cannot be read: 400, message: Decompressed data exceeds"),
-        (gzip.compress(b" " * 200_000), "Maximum request body size"),
+        (
+            gzip.compress(b" " * (33 << 20)),
+            ("the body cannot be read: 400, message: Decompressed data exceeds", TOO_LARGE),
+        ),
+        (gzip.compress(b" " * 200_000), TOO_LARGE),
     ],
 )
 def test_a_packed_body_that_cannot_be_read_gets_a_reason(packed, reason):
