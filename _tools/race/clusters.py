@@ -329,8 +329,9 @@ def client_of(hosts: str, client_options: str) -> Any:
     """
     target = target_of(hosts)
     try:
-        options = opts.ClientOptions(client_options or opts.ClientOptions.DEFAULT_CLIENT_OPTIONS, target)
-        return EsClientFactory(target.default, copy.deepcopy(options.default)).create()
+        found = opts.ClientOptions(client_options or opts.ClientOptions.DEFAULT_CLIENT_OPTIONS, target)
+        options = copy.deepcopy(found.all_client_options["default"])
+        return EsClientFactory(target.all_hosts["default"], options).create()
     except (exceptions.RallyError, OSError, *ODD) as e:
         allowed = f"client options for [{shown(hosts)}], k:v,k:v or the name of a .json file ({first_line(e)})"
         raise VARIABLES["CLIENT_OPTIONS"].wrong(client_options, allowed) from None
@@ -344,7 +345,7 @@ def target_of(hosts: str) -> opts.TargetHosts:
     try:
         target = opts.TargetHosts(hosts)
         found = [host for of in target.all_hosts.values() for host in of]
-        ports = [host["port"] for host in (*target.default, *found)]
+        ports = [host["port"] for host in (*target.all_hosts["default"], *found)]
         sound = all(is_host(host["host"]) for host in found) and all(0 < int(port) < 65536 for port in ports)
     except (OSError, *ODD):
         sound = False

@@ -144,7 +144,7 @@ def watch(launcher: Launcher, hosts: str, race_id: str) -> Watch:
     store = connect(rally.INI).options(request_timeout=ASK_SECONDS, max_retries=0)
     asked: dict[str, Callable[[], object]] = {"metrics store": lambda: takes_samples(store)}
     if variable("HOSTS"):
-        asked[f"target [{shown(hosts)}]"] = lambda: knock(opts.TargetHosts(hosts).default)
+        asked[f"target [{shown(hosts)}]"] = lambda: knock(opts.TargetHosts(hosts).all_hosts["default"])
     return Watch(race_id, [found for name in names if (found := launcher.running(name))], asked)
 
 
