@@ -7,7 +7,11 @@ from types import SimpleNamespace
 import esrally
 from esrally.driver import driver, runner
 from esrally.track import loader, params
-from esrally.utils.error_behavior import OnErrorBehavior
+
+try:
+    from esrally.utils.error_behavior import OnErrorBehavior
+except ImportError:  # esrally 2.12 has them as text
+    OnErrorBehavior = SimpleNamespace(ABORT="abort", CONTINUE="continue")
 
 from cluster_metrics.core.challenge import operations
 from cluster_metrics.core.experiment import Experiment

@@ -12,7 +12,6 @@ from aiohttp.test_utils import TestServer
 from esrally.client import EsClientFactory
 from esrally.driver import driver
 from esrally.track import loader
-from esrally.utils.error_behavior import OnErrorBehavior
 
 from cluster_metrics.corpus.encoded import generate_bodies
 from cluster_metrics.corpus.metrics import NAME, Metrics
@@ -103,7 +102,7 @@ def test_a_monitor_looks_until_the_load_beside_it_is_done(read, monkeypatch):
             executors = []
             for number, (_, of, _) in enumerate(driver.Allocator([element]).allocations):
                 schedule, es = driver.schedule_for(of, sources[of.task]), {"default": clients[number]}
-                common = sampler, cancel, complete, OnErrorBehavior.ABORT
+                common = sampler, cancel, complete, schedules.OnErrorBehavior.ABORT
                 executors.append(driver.AsyncExecutor(number, of.task, schedule, es, *common)())
             try:
                 await asyncio.wait_for(asyncio.gather(*executors), 20)
