@@ -151,6 +151,16 @@ def test_the_answer_is_the_setting_and_what_the_targets_own_costs():
     assert few["recommended"] == "nothing: a verdict takes esql_rounds:20" and "its own 0.2" not in few
 
 
+def test_where_reading_in_sequence_is_always_faster_the_least_share_tried_is_the_setting():
+    of = race("x")
+    for sample in of.samples:
+        share, proportion = (sample.meta.get(key, 0) for key in ("share_permille", "sequential_proportion"))
+        if share < 1000 * proportion and share < 1000:
+            sample.meta["wall_ms"] += 100
+    recommended = dict(answer_of(of).lines())["recommended"]
+    assert recommended == f"{esql.SETTING}: 0.001, since reading in sequence is faster from below 0.1 % on"
+
+
 def test_a_value_of_the_setting_is_a_change_of_the_mean_over_shares():
     gains = {gain.change.text.split(": ")[1].split(",")[0]: gain for gain in esql.changes(race("a"))}
     assert gains.keys() == {"0", "1"} and {gain.against for gain in gains.values()} == {"the target's own 0.2"}

@@ -30,6 +30,7 @@ SHARDS = {
     "segments": {"count": 1},
     "translog": {"size_in_bytes": 1, "uncommitted_size_in_bytes": 1},
 }
+PRIMARIES = SHARDS | {"indexing": SHARDS["indexing"] | {"index_time_in_millis": 4, "index_total": 15}}
 NODE = {
     "timestamp": 0,
     "process": {"timestamp": 0, "cpu": {"total_in_millis": 5}},
@@ -47,7 +48,7 @@ USUAL = {
     f"GET /{INDEX}/_count": {"count": 30},
     "POST /cluster-metrics/_refresh": {},
     f"POST /{INDEX}/_refresh": {},
-    "GET /": {"_all": {"total": SHARDS, "primaries": SHARDS}},
+    "GET /": {"_all": {"total": SHARDS, "primaries": PRIMARIES}},
 }
 
 
@@ -97,6 +98,11 @@ COUNTED = [
 ]
 
 
+def test_a_load_counts_the_work_of_replicas_too_and_of_other_indices_that_of_primary_shards():
+    _, found = loaded({"n": 990_000})
+    assert (found["index_docs"], found["index_ms"], found["foreign_docs"]) == (30, 9, 15)
+
+
 @pytest.mark.parametrize("failure", [TIMEOUT, LOST])
 def test_a_bulk_request_without_an_answer_counts_as_not_taken_and_is_noted(failure):
     es = FakeEs(Script({"POST /cluster-metrics/_bulk": failure, "PUT": {}}))
@@ -138,6 +144,20 @@ def test_the_least_took_of_a_cell_is_the_least_above_0():
     with es.new_request_context():
         (sample,) = asyncio.run(run_cells(es, 1, [cell("a")], {}))
     assert (sample["least_took_ms"], sample["took_ms"]) == (3, 10)
+
+
+def test_a_cell_counts_the_young_and_old_collections_of_all_nodes_while_it_sends():
+    def nodes(young, old):
+        counted = {"young": young, "old": old, "G1 Concurrent GC": 100 * old}
+        of = {name: {"collection_count": n, "collection_time_in_millis": 10 * n} for name, n in counted.items()}
+        return {"nodes": dict.fromkeys(("n", "m"), {"jvm": {"gc": {"collectors": of}}})}
+
+    script = {f"POST /{INDEX}/_bulk": {"took": 1, "errors": False}, f"GET /{INDEX}/_mapping": {INDEX: OWN}}
+    script["GET /_nodes/stats/jvm?"] = [nodes(1, 1), nodes(3, 5)]
+    es = FakeEs(Script(script | {key: of for key, of in USUAL.items() if key not in script}))
+    with es.new_request_context():
+        (sample,) = asyncio.run(run_cells(es, 1, [cell("a")], {}))
+    assert (sample["gc_ms"], sample["gc_count"]) == (120, 12)
 
 
 @pytest.mark.parametrize("keep_alive", [False, True])

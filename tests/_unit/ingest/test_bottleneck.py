@@ -163,11 +163,13 @@ def test_cells_are_told_by_what_each_counted_itself():
             cell("slow", took_ms=3600.0, send_ms=3800.0, target_cpu_ms=2000.0, client_cpu_ms=200.0),
             cell("fast", target_cpu_ms=7800.0, client_cpu_ms=100.0, rows_per_second=2.0, took_ms=8000.0),
             cell("encoding", target_cpu_ms=400.0, client_cpu_ms=3900.0),
+            cell("refreshed", target_cpu_ms=7800.0, refresh_wall_ms=2000.0, took_ms=8000.0),
             cell("turned-away", clients=2, retry_wait_ms=4000.0, repeated_docs=9, took_ms=3000.0),
         ],
     )
     found = {name: b.bottleneck(used).name for name, used in b.of_cells(of, ("clients", "size")).items()}
-    assert found == {"fast": b.TARGET, "slow": b.CLIENTS, "encoding": b.CLIENT, "turned-away": b.QUEUE}
+    expected = {"fast": b.TARGET, "slow": b.CLIENTS, "encoding": b.CLIENT, "turned-away": b.QUEUE}
+    assert found == expected | {"refreshed": b.UNKNOWN}
     assert list(found)[0] == "fast"
     assert "try clients:2, or size:10000" in b.bottleneck(b.of_cells(of, ("clients", "size"))["slow"]).text
 

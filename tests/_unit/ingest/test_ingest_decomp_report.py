@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fakes import rows
 
 from _tools.report import sides
 from _tools.report.answer import answer_of
@@ -78,6 +79,14 @@ def test_races_whose_cells_have_other_numbers_of_rows_are_compared_by_the_row():
 def test_what_encoding_and_parsing_cost_a_row_is_in_ns():
     found = {cost.name: cost.each.value for cost in explained.costs(race())}
     assert found[f"encoding, {NAIVE}"] == found[f"parsing, {NAIVE}"] == pytest.approx(10)
+
+
+def test_what_is_sent_and_received_is_in_megabytes_per_million_rows():
+    of = race()
+    for sample in of.samples:
+        sample.meta.update(bytes_out=96 * sample.meta["rows"], bytes_in=0.5 * sample.meta["rows"])
+    row = rows(explained.sections(of), "costs")[NAIVE]
+    assert (row["bytes_out"], row["bytes_in"]) == pytest.approx((96, 0.5))
 
 
 def test_alone_each_step_is_held_against_naive():

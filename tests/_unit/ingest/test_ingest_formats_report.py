@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fakes import rows, table
@@ -216,3 +218,13 @@ def test_formats_and_bulk_sizes_are_changes_with_what_they_cost():
     large = gains["10,000 documents a request (metrics, 1 client)"]
     assert large.change.kinds == ("client",) and large.against == "metrics, 1 client, 1,000 a request"
     assert large.times.value == pytest.approx(WALL_S[1000] / WALL_S[10_000])
+
+
+def test_numbers_of_clients_are_changes_over_the_least():
+    of = race()
+    cells = [s for s in of.samples if s.kind == "ingest-cell"]
+    four = [replace(s, meta=s.meta | {"clients": 4, "wall_ms": s.meta["wall_ms"] / 2}) for s in cells]
+    gains = {gain.change.text: gain for gain in explained.changes(replace(of, samples=[*of.samples, *four]))}
+    gain = gains["metrics, 4 clients, at 1,000 a request"]
+    assert (gain.against, gain.times.value) == ("metrics, 1 client, 1,000 a request", pytest.approx(2))
+    assert "10,000 documents a request (metrics, 1 client)" in gains

@@ -104,6 +104,13 @@ def test_shares_stand_apart_from_those_of_the_reference():
     assert counted.rows[0]["here"] == pytest.approx(250_000) and counted.rows[0]["reference"] == pytest.approx(76_867.2)
 
 
+def test_what_requests_take_beyond_took_and_what_clients_do_beside_them_are_parts_of_the_whole():
+    spent = epoch_sample(1, clients_ms=36_000.0, send_ms=18_000.0, parse_ms=1000.0)
+    text = page(ingest, race(samples=[*load(1, 0), spent]))
+    assert "Of the whole, 5.0 % is what requests took beyond `took`" in text
+    assert "2.5 % decoding responses, and 42.5 % what the clients did between requests" in text
+
+
 def test_a_coarse_clock_is_told():
     samples = [*load(1, 0), epoch_sample(1)]
     assert "All `took` are multiples of 7 ms" in page(ingest, race(samples=samples))

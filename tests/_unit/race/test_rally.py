@@ -13,6 +13,7 @@ from _tools.race import rally
 from _tools.race.rally import Store, StoreOf
 from _tools.race.variables import RaceError
 from _tools.report.store import connect
+from cluster_metrics.core.challenge import challenges
 
 
 @pytest.fixture
@@ -125,3 +126,16 @@ def test_a_disk_that_is_too_small_is_told_in_gigabytes(home, monkeypatch):
     with pytest.raises(RaceError, match=r"need about \d+\.\d GB in \[.*\], free are 1\.2 GB; race a smaller corpus"):
         rally.check_disk("query-decomp", "epochs:50", False, True)
     rally.check_disk("query-decomp", "", True, True)
+
+
+def test_a_corpus_that_is_there_takes_no_more_of_the_disk(home, monkeypatch):
+    monkeypatch.setattr(rally.shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+    (corpus,) = rally.used_corpora(challenges()["query-decomp"], rally.resolved("seed:7"))
+    files = [home / "benchmarks" / "data" / corpus.name / part.file for part in corpus.parts()]
+    for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    rally.check_disk("query-decomp", "seed:7", False, False)
+    files[-1].unlink()
+    with pytest.raises(RaceError, match="^the corpus needs about 0.1 GB in"):
+        rally.check_disk("query-decomp", "seed:7", False, False)

@@ -370,6 +370,14 @@ def test_the_answer_is_the_gap_and_its_greatest_step():
     assert lines["production query"] == "300 × [300, 300] as fast from the sketch server (sketch-all)"
 
 
+def test_a_part_of_a_step_that_is_more_than_the_whole_of_it_is_not_the_greatest_step():
+    of = race(spread=0.0)
+    for sample in of.samples:
+        if "index_ms" in sample.meta:
+            sample.meta["index_ms"] = 50.0
+    assert dict(answer_of(of).lines())["greatest step"].startswith("per-document work, 57.6 %")
+
+
 def test_a_change_of_the_response_costs_bytes_and_cpu_time_of_the_client_in_proportion_to_the_whole_response():
     filtered, *_ = explained.changes(race(spread=0))
     assert filtered.times.value == pytest.approx(76 / 66)
