@@ -14,6 +14,7 @@ from _tools.report.race import Sample
 from _tools.report.write import sheets
 from cluster_metrics.capacity._report import cells as capacity_cells
 from cluster_metrics.capacity._report import model
+from cluster_metrics.capacity.challenge import MONITOR
 
 
 def sections(race, title=""):
@@ -179,6 +180,12 @@ def test_cells_that_leave_every_node_idle_are_warned_of(busy, warned):
     assert [w.kind for w in found] == warned
     if warned:
         assert "1s-0r, 1s-1r" in found[0].seen and found[0].option == "raise capacity_clients" and found[0].value == 9
+
+
+def test_a_pass_that_the_monitor_did_not_see_left_no_node_idle():
+    race = made("r", "capacity-query", passes=6)
+    seen = [s for s in race.samples if s.kind != MONITOR or s.meta["pass"] > 4]
+    assert answer_of(replace(race, samples=seen)).warnings == []
 
 
 @pytest.mark.parametrize("challenge, part", [("capacity-query", "query"), ("capacity-index", "ingest")])

@@ -47,6 +47,15 @@ def test_costs_without_noise_are_recovered_exactly_and_leave_no_rest():
     assert fit.rest.ms.value == pytest.approx(0, abs=1e-9) and fit.worst[1] == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.parametrize("factor", [0.8, 1.2])
+def test_the_cell_that_is_missed_by_most_is_named_whichever_way_it_is_off(factor):
+    cells = made(spread=0, common=0)
+    for sample in cells.samples("sum-cpu-serial").values():
+        sample.meta["wall_ms"] *= factor
+    name, missed = fitted(cells).worst
+    assert name == "sum-cpu-serial" and (missed < 0) is (factor < 1)
+
+
 def test_an_interaction_is_a_rest_of_its_own_with_an_interval_that_lacks_0():
     fit = fitted(made(interaction=50.0))
     assert fit.rest.ms.low <= 50 * 1.02 and fit.rest.ms.high >= 50 * 0.98

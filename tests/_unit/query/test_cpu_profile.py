@@ -150,6 +150,10 @@ def test_a_node_runs_here_only_if_its_process_serves_its_port():
         about = {"name": "a", "process": {"id": os.getpid()}, "http": {"publish_address": f"127.0.0.1:{port}"}}
         (node,) = local_nodes(lambda path: {"nodes": {"x": about}})
         assert (node.name, node.pid, node.runs) == ("a", os.getpid(), True)
+        with socket.create_connection(server.getsockname()) as client:  # has a port, and serves nobody there
+            host, own = client.getsockname()
+            with pytest.raises(SamplerError, match=f"does not serve port {own}"):
+                local_nodes(lambda path: {"nodes": {"x": about | {"http": {"publish_address": f"{host}:{own}"}}}})
     with pytest.raises(SamplerError, match=f"node a does not run on this machine: .* does not serve port {port}"):
         local_nodes(lambda path: {"nodes": {"x": about}})
 

@@ -150,6 +150,15 @@ def test_the_cpu_time_of_a_configuration_is_that_of_one_coverage(tmp_path, monke
     assert (result["coverages"], result["target_cpu_ms"]) == (4, 20)
 
 
+def test_an_index_is_merged_unless_its_layout_is_that_of_the_load(tmp_path):
+    track = track_of(CORPUS, root=tmp_path, indices={NAME: {"settings": {}, "mappings": MAPPINGS}})
+    given = values(configurations=["cached", "unmerged"], force_merge_max_num_segments=1)
+    es = FakeEs(lambda method, *_: {} if method == "GET" else {"errors": False})
+    asyncio.run(BuildLayouts()(es, LayoutsParams(track, {"parameters": given}).params()))
+    assert {f"PUT /{NAME}-cached", f"PUT /{NAME}-unmerged"} <= set(es.sent)
+    assert [sent for sent in es.sent if "merge?" in sent] == [f"POST /{NAME}-cached/_forcemerge?max_num_segments=1"]
+
+
 def test_esql_answers_are_found_by_the_names_of_their_columns():
     query = json.loads(CONFIGURATIONS["esql"].requests(NODES, 3)[0].body)["query"]
     assert "WHERE epoch == 3 | STATS cpu_p0 = PERCENTILE(cpu, 0)" in query and query.endswith("BY node | LIMIT 2")
@@ -264,3 +273,12 @@ def test_every_configuration_is_a_change_held_against_production():
     assert (one.times.value, one.against, one.change.kinds) == (4.0, BASE, ("query",))
     assert (one.costs["error_before"], one.costs["error"]) == (0.004, 0.05) and "bytes" not in one.costs
     assert list(explained.changes(race(hdr_1=(100.0, 0.05)))) == []
+
+
+def test_the_cpu_time_of_a_change_is_told_by_that_of_production():
+    made = race(**FIGURES)
+    for name, cpu_ms in ((BASE, 200.0), ("hdr-1", 50.0)):
+        meta = {"configuration": name, "coverages": 3, "target_cpu_ms": cpu_ms}
+        made.samples.append(Sample("frontier-cpu", 30, "frontier-cpu", 1.0, meta))
+    costs = {gain.change.text: gain.costs["target_cpu"] for gain in explained.changes(made)}
+    assert costs["HDR, 1 digits"] == 0.25 and np.isnan(costs["HDR, 3 digits"])

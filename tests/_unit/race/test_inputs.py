@@ -179,7 +179,7 @@ def test_certificates_that_cannot_be_read_get_one_line(started, monkeypatch, cap
         "no section",
         "[reporting]\ndatastore.type = elasticsearch\n",
         "[reporting]\ndatastore.type = elasticsearch\ndatastore.host = h\ndatastore.port = ٩",
-        "[reporting]\ndatastore.type = elasticsearch\ndatastore.host = h\ndatastore.port = 99999",
+        "[reporting]\ndatastore.type = elasticsearch\ndatastore.host = h\ndatastore.port = 65536",
         "[reporting]\ndatastore.type = %(x)s",
         "[reporting]\ndatastore.type = $x",
         "[reporting]\n[reporting]",

@@ -105,6 +105,13 @@ def test_a_floor_holds_for_as_long_as_is_said_and_whatever_the_load():
     assert noise.fitting([floor], made("x", document={"challenge": "ingest"})) == (None, "")
 
 
+def test_the_age_of_a_floor_is_that_of_its_last_race():
+    floor = noise.measure([*aa(0.01), made("last", seed=9, document={"race-timestamp": "20260106T000000Z"})])
+    for day, fits in ((12, True), (14, False)):
+        late = made("x", document={"race-timestamp": f"202601{day}T000000Z"})
+        assert noise.fitting([floor], late)[0] == (floor if fits else None)
+
+
 @pytest.mark.parametrize(
     "changes, fits",
     [

@@ -143,6 +143,12 @@ def test_strips_stand_one_below_the_other_each_as_high_as_its_greatest_value():
     assert {"CPU, %, up to 97.0", "disk, MB/s, up to 3,000"} <= drawn(spec)
 
 
+def test_a_rate_to_reach_has_its_place_in_the_chart():
+    for goal in (50.0, 400.0):
+        scales = [y["scale"]["domain"] for y in encodings(timelines.rates(BUCKETS, goal, "/s"), "y") if "scale" in y]
+        assert scales and all(high >= max(goal, 100.0) for _, high in scales)
+
+
 def luminance(colour):
     channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]

@@ -56,6 +56,11 @@ def test_few_rounds_are_warned_of():
     assert stability.sections(made("x", rounds=0)) == []
 
 
+def test_few_rounds_are_not_noisy_for_being_few():
+    few = told(made("x", rounds=5, spread=0.04, seed=1))
+    assert "too few for a verdict" in few and "noisy:" not in few
+
+
 def test_a_check_of_the_challenge_is_a_warning_if_it_says_so():
     quiet = made("x", spread=0.01, seed=7)
     warning = RaceWarning("drift", "it drifts", "wait", "it matters", 0.1)

@@ -89,6 +89,12 @@ def test_geometric_mean_weighs_cells_alike():
     assert stats.geometric_mean_ratio(base, 3 * base).value == pytest.approx(3)
 
 
+@pytest.mark.parametrize("rounds", [(4, 20), (20, 4)])
+def test_a_geometric_mean_has_as_many_rounds_as_the_side_that_has_fewer(rounds):
+    found = stats.geometric_mean_ratio(*(np.ones((2, n)) for n in rounds))
+    assert (found.n, found.value, found.known) == (4, 1, False)
+
+
 def test_geometric_mean_keeps_rounds_whole():
     rng = np.random.default_rng(3)
     disturbed = rng.lognormal(0, 0.3, 40)
