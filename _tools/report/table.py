@@ -4,14 +4,18 @@ import csv
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import chain
+from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from .stats import Estimate
 from .text import interval, number, percent
 
 Form = Callable[[Any], str]
+AT_ONCE = 5000
+"""Rows that are written to a file at once."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,17 @@ class Table:
         """Writes it as a file, a column per key; what a row lacks stays empty."""
         with open(folder / self.key, "w", newline="") as f:
             keys = [column.key for column in self.columns]
-            csv.writer(f).writerows(chain([keys], ([*map(row.get, keys)] for row in self.rows)))
+            writer, rows = csv.writer(f), iter(self.rows)
+            writer.writerow(keys)
+            while part := [*islice(rows, AT_ONCE)]:
+                writer.writerows(zip(*(_written([row.get(key) for row in part]) for key in keys)))
+
+
+def _written(column: list[Any]) -> list[Any]:
+    """Values as a file has them. Many floats are put into words in a third of the time of one after the other."""
+    if {*map(type, column)} == {float} and b"null" not in (text := orjson.dumps(column)):  # which NaN would be
+        return text[1:-1].decode().split(",")
+    return column
 
 
 def _plain(value: Any) -> Any:

@@ -5,10 +5,12 @@ import json
 import math
 from datetime import datetime, timedelta, timezone
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from _tools.report import table
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate
 from _tools.report.table import Column, Table, Words, share, times
@@ -82,6 +84,23 @@ def test_a_file_has_the_values_themselves_and_what_a_row_lacks_stays_empty(tmp_p
             {"cell": "A", "gain": "1.5", "docs": "12345", "ok": "True"},
             {"cell": "long name", "gain": "", "docs": "0", "ok": "False"},
         ]
+
+
+@given(st.lists(st.tuples(st.floats(), st.floats() | st.none() | st.integers() | st.booleans()), max_size=7))
+def test_a_file_has_every_row_and_of_numbers_every_digit(tmp_path_factory, rows):
+    folder = tmp_path_factory.mktemp("files", numbered=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table, "AT_ONCE", 3)
+        Table("a.csv", [Column("x", "x"), Column("y", "y")], [{"x": x, "y": y} for x, y in rows]).write_csv(folder)
+    with open(folder / "a.csv", newline="") as f:
+        written = list(csv.DictReader(f))
+    assert len(written) == len(rows)
+    for found, (x, y) in zip(written, rows):
+        assert np.array_equal(float(found["x"]), x, equal_nan=True)
+        if isinstance(y, float):
+            assert np.array_equal(float(found["y"]), y, equal_nan=True)
+        else:
+            assert found["y"] == ("" if y is None else str(y))
 
 
 @pytest.mark.parametrize(
