@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import io
 import json
+import logging
 from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -115,7 +116,18 @@ def once(es: Any) -> Any:
     """The same client, which sends a request one time. By default it repeats one up to three times, at once and
     uncounted, after a lost connection and after the status 429, 502, 503 or 504: times would be those of all attempts
     together, and documents could be indexed twice."""
+    _log_no_bodies()
     return _kept(es, "sends_once", max_retries=0)
+
+
+def _log_no_bodies() -> None:
+    """Has the transport make no text of bodies for a log that nobody keeps: of SMILE, which is no UTF-8, that takes
+    3 ns a byte. Its logger passes nothing on by itself, but Rally configures it anew; and each actor has loggers of its
+    own, so that the transport's is known to the transport alone."""
+    from elastic_transport._node import _base
+
+    if not _base._logger.isEnabledFor(logging.DEBUG):
+        _base._logger.propagate = False
 
 
 def _kept(es: Any, name: str, **options: Any) -> Any:

@@ -1,15 +1,17 @@
 """Requests that fail: what is said of them, what they end, and which are repeated."""
 
 import asyncio
+import logging
 
 import elasticsearch
 import pytest
+from elastic_transport._node import _base
 from esrally import exceptions
 from fakes import LOST, TIMEOUT, FakeEs, Refused, Script
 
 from cluster_metrics.core.rounds import losing_one
 from cluster_metrics.wire.bulk import load
-from cluster_metrics.wire.requests import Request, aside, at_once, get, guarding, refusal, request, send
+from cluster_metrics.wire.requests import Request, aside, at_once, get, guarding, once, refusal, request, send
 
 PRIVILEGE = (
     "action [indices:admin/delete] is unauthorized for user [reader] with effective roles [reader] on indices "
@@ -167,3 +169,25 @@ def test_when_one_of_several_fails_the_others_stop():
 
     asyncio.run(run())
     assert done == []
+
+
+class Body(bytes):
+    """A body that counts how often it is made text."""
+
+    texts = 0
+
+    def decode(self, *_):
+        Body.texts += 1
+        return ""
+
+
+@pytest.mark.parametrize("level, texts", [(logging.WARNING, 0), (logging.DEBUG, 1)])
+def test_a_body_is_made_text_only_for_a_log_that_is_kept(monkeypatch, level, texts):
+    logger = logging.Logger("elastic_transport.node", level)  # of another manager, as in Rally's actors
+    logger.parent = logging.Logger("root")
+    logger.parent.addHandler(logging.NullHandler())
+    monkeypatch.setattr(_base, "_logger", logger)
+    monkeypatch.setattr(Body, "texts", 0)
+    once(FakeEs(lambda *_: {}))
+    _base.BaseNode._log_request(None, "POST", "/_bulk", None, Body(b":)"))
+    assert Body.texts == texts
