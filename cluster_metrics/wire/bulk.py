@@ -1,6 +1,7 @@
 """Sends bulk bodies and counts what became of every document."""
 
 import asyncio
+import functools
 import gzip
 import json
 import time
@@ -38,6 +39,8 @@ MISLEADING = {
     "Unexpected character (':'": "is it SMILE under the content type of JSON?",
 }
 """What Elasticsearch says of a body that is framed wrongly, and what it means."""
+KEPT_BYTES = (32 << 20) - (1 << 16)
+"""The largest block after which glibc raises its thresholds, less a page or so."""
 REJECTED = "429 es_rejected_execution_exception"
 """A full queue; known by its type where a filtered response has no status."""
 
@@ -216,6 +219,7 @@ async def _send(
     """The decoded response to one request, whose times and bytes are added to the counts."""
     import elasticsearch
 
+    keep_memory()
     if "content-encoding" in headers:
         started = time.perf_counter()
         body = gzip.compress(body, GZIP_LEVEL)
@@ -238,6 +242,17 @@ async def _send(
     counts.bytes_out += len(body)
     counts.bytes_in += len(raw)
     return decoded
+
+
+@functools.cache
+def keep_memory() -> None:
+    """Has the C library keep memory of the size of a body for the next one, from now on.
+
+    glibc gives back what is free beyond twice the largest block that was freed before (mallopt(3),
+    ``M_MMAP_THRESHOLD``). Then the first touch of each page of a body, and of its copies on the way, is a fault, or is
+    none, by what was sent before: of 2.3 MB 1,460 faults, which were 3.5 of 5.5 ms of a client's CPU.
+    """
+    bytearray(KEPT_BYTES)  # and freed
 
 
 def _is_full(kind: str) -> bool:

@@ -3,6 +3,9 @@
 import asyncio
 import gzip
 import itertools
+import platform
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -147,3 +150,35 @@ def test_pauses_double_and_are_counted_apart(monkeypatch):
     counts, _ = sent(Node(*[[FULL]] * 3, [TAKEN]), 1, Backoff(pause_s=0.25))
     assert pauses == [0.25, 0.5, 1.0]
     assert (counts.retries, counts.retry_wait_ms, counts.send_ms) == (3, 3000, 4000)
+
+
+FAULTS = """
+import asyncio, resource
+from fakes import FakeEs
+from cluster_metrics.wire.bulk import send_bulk
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        [bytearray(body) for _ in range(3)]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+body = bytes(4 << 20)
+before = faults()
+asyncio.run(send_bulk(FakeEs(lambda *_: {"took": 1, "errors": False}), "i", b"", 1))
+faults()
+print(before, faults())
+"""
+
+
+@pytest.mark.skipif(not platform.libc_ver()[0], reason="of glibc")
+def test_memory_of_a_body_is_kept_for_the_next():
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTS],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
+    before, after = map(int, done.stdout.split())
+    assert before > 20 * 1000 > 2000 > after
