@@ -47,9 +47,14 @@ class Load:
 
 
 SEARCHES = Load("searches", "query-decomp", rb"/_m?search", {"variants": ["D_td"], "rounds": 2}, "query")
-OF_THREE = replace(SEARCHES, name="of three", params=SEARCHES.params | {"number_of_shards": 3, "number_of_replicas": 1})
 BULK = Load("bulk", "ingest", rb"/cluster-metrics/_bulk", {"epochs": 2, "bulk_size": 50})
 CELLS = Load("cells", "ingest-decomp", rb"/cluster-metrics-cell/_bulk", {"epochs": 1, "ingest_rounds": 1})
+
+
+def of_three(load):
+    """A load on an index that spreads over three nodes, with a replica of each shard."""
+    params = load.params | {"number_of_shards": 3, "number_of_replicas": 1}
+    return replace(load, name=f"{load.name} of three", params=params)
 
 
 def name_of(value):
@@ -272,7 +277,7 @@ def stages():
     [
         *((kind, SEARCHES) for kind in (Truncated, Breaker, Paused, Killed)),
         *((kind, BULK) for kind in (Truncated, Cut, Paused, Killed)),
-        *((kind, CELLS) for kind in (Cut, Killed)),
+        *((kind, CELLS) for kind in (Cut, Paused, Killed)),
     ],
     ids=name_of,
 )
@@ -285,15 +290,17 @@ def test_a_race_that_is_hit_anywhere_is_called_incomplete(stages, tmp_path, kind
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_race_that_loses_one_of_three_nodes_is_called_incomplete(stages, tmp_path, seed):
+@pytest.mark.parametrize("load", [of_three(SEARCHES), of_three(BULK)], ids=name_of)
+def test_a_race_that_loses_one_of_three_nodes_is_called_incomplete(stages, tmp_path, load, seed):
     stage = stages(nodes=3)
-    fault = Left(stage, OF_THREE, moment(stage, OF_THREE, tmp_path, seed))
-    assert_not_clean(race(stage, fault, tmp_path, tag=OF_THREE.tag), fault)
+    fault = Left(stage, load, moment(stage, load, tmp_path, seed))
+    assert_not_clean(race(stage, fault, tmp_path, tag=load.tag), fault)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_race_whose_target_has_a_full_disk_for_a_while_is_called_incomplete(stages, small_disk, tmp_path, seed):
+@pytest.mark.parametrize("load", [BULK, CELLS], ids=name_of)
+def test_a_race_whose_target_has_a_full_disk_for_a_while_is_called_incomplete(stages, small_disk, tmp_path, load, seed):
     stage = stages(data=small_disk)
-    fault = Full(stage, BULK, moment(stage, BULK, tmp_path, seed))
+    fault = Full(stage, load, moment(stage, load, tmp_path, seed))
     assert_not_clean(race(stage, fault, tmp_path), fault)
