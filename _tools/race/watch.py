@@ -126,8 +126,8 @@ class Watch:
         if not found:
             return "no documents of samples were written"
         last = datetime.fromisoformat(found[-1][0]).replace(tzinfo=timezone.utc)
-        written, ago = sum(int(number) for _, number in found), datetime.now(timezone.utc) - last
-        lost = f"what came in the last {ago.seconds} s may be lost"
+        ago = max(0, int((datetime.now(timezone.utc) - last).total_seconds()))  # 0 where the clock was set back since
+        written, lost = sum(int(number) for _, number in found), f"what came in the last {ago:,} s may be lost"
         return f"at least {written:,} documents of samples were written, {lost}"
 
 

@@ -85,3 +85,14 @@ def test_a_process_that_does_not_heed_is_killed():
         stubborn.stdout.readline()
         processes.end([psutil.Process(stubborn.pid)], seconds=0.2)
         assert stubborn.wait(5) == -9
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_clock_that_is_set_meanwhile_moves_no_mark_and_no_deadline(start, monkeypatch, hours):
+    other, mine = start(processes.mark()), processes.mark()
+    true = time.time
+    monkeypatch.setattr(time, "time", lambda: true() + 3600 * hours)
+    assert processes.mark() == mine and not processes.has_ended(mine)
+    child = psutil.Process(other.pid)
+    processes.end([child], seconds=20)
+    assert other.wait(5) == -15, "asked, and waited for"

@@ -222,6 +222,14 @@ time.sleep(60)
             [(1200, 4000), (34, 10)],
             "at least 1,234 documents of samples were written, what came in the last [1-9][0-9] s may be lost",
         ),
+        (
+            [(7, -3600)],  # the clock was set back since
+            "at least 7 documents of samples were written, what came in the last 0 s may be lost",
+        ),
+        (
+            [(7, 90_000)],
+            "at least 7 documents of samples were written, what came in the last 90,0[0-9]+ s may be lost",
+        ),
     ],
 )
 def test_rally_is_ended_when_what_it_needs_is_lost_and_what_it_wrote_until_then_is_counted(
