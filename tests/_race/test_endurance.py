@@ -1,8 +1,11 @@
 """Many races one after the other, and many rows: what grows that should not."""
 
+import contextlib
 import os
 import resource
+import shutil
 import subprocess
+import sys
 import threading
 import time
 
@@ -10,7 +13,7 @@ import numpy as np
 import psutil
 import pytest
 import requests
-from conftest import WORK, make
+from conftest import ROOT, WORK, make
 from elasticsearch import Elasticsearch, helpers
 from scipy import stats
 
@@ -115,6 +118,27 @@ def test_twenty_million_rows_take_no_more_memory_of_the_client(loaded):
     first, second = np.median(seen[half // 2 : half]), np.median(seen[half:])
     print(f"largest process of Rally: {first:.0f} MB in the second quarter, {second:.0f} MB in the second half")
     assert second < 1.1 * first
+
+
+def generated(epochs, folder):
+    """The memory of the largest process that generates so many million rows, in MB."""
+    command = [sys.executable, "generate_corpus.py", f"--out={folder}", "cluster-metrics", f"--epochs={epochs}"]
+    most = 0.0
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as generator:
+        while generator.poll() is None:
+            with contextlib.suppress(psutil.Error):
+                family = psutil.Process(generator.pid).children(recursive=True)
+                most = max([most, *(process.memory_info().rss / 1e6 for process in family)])
+            time.sleep(0.05)
+    assert generator.returncode == 0
+    shutil.rmtree(folder)
+    return most
+
+
+def test_twenty_million_rows_are_generated_in_the_memory_of_two(tmp_path):
+    two, twenty = (generated(epochs, tmp_path / str(epochs)) for epochs in (2, 20))
+    print(f"largest process of the generator: {two:.0f} MB for 2 million rows, {twenty:.0f} MB for 20 million")
+    assert twenty < 1.1 * two
 
 
 SAMPLES = 1_000_000

@@ -48,6 +48,8 @@ class Load:
 
 SEARCHES = Load("searches", "query-decomp", rb"/_m?search", {"variants": ["D_td"], "rounds": 2}, "query")
 BULK = Load("bulk", "ingest", rb"/cluster-metrics/_bulk", {"epochs": 2, "bulk_size": 50})
+ONCE = replace(BULK, name="bulk once", params=BULK.params | {"bulk_retries": 0})
+"""What is refused is not sent again, which would heal a fault of a second."""
 CELLS = Load("cells", "ingest-decomp", rb"/cluster-metrics-cell/_bulk", {"epochs": 1, "ingest_rounds": 1})
 
 
@@ -286,6 +288,28 @@ def test_a_race_that_is_hit_anywhere_is_called_incomplete(stages, tmp_path, kind
     fault = kind(stage, load, moment(stage, load, tmp_path, seed))
     raced = race(stage, fault, tmp_path, tag=load.tag)
     assert_not_clean(raced, fault)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "kind, load", [*((kind, SEARCHES) for kind in (Truncated, Breaker, Paused, Killed)), (Cut, BULK)], ids=name_of
+)
+def test_a_race_that_is_to_abort_ends_with_a_line(stages, tmp_path, kind, load):
+    stage = stages()
+    fault = kind(stage, load, moment(stage, load, tmp_path, 1))
+    raced = race(stage, fault, tmp_path, OnErrorBehavior.ABORT, load.tag)
+    assert_not_clean(raced, fault)
+    assert raced.ended
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_breaker_that_fires_during_a_load_is_named(stages, tmp_path, seed):
+    stage = stages()
+    fault = Breaker(stage, ONCE, moment(stage, ONCE, tmp_path, seed))
+    raced = race(stage, fault, tmp_path)
+    assert_not_clean(raced, fault)
+    assert "circuit_breaking" in " ".join([raced.ended, *(raced.problems or ())])
 
 
 @pytest.mark.long

@@ -14,6 +14,7 @@ from conftest import DOWNLOADS, ESRALLY, ROOT, make
 from _tools.elasticsearch import nodes
 from _tools.elasticsearch.nodes import Launcher
 from _tools.race import clusters
+from cluster_metrics.corpus.metrics import FIELDS
 
 pytestmark = pytest.mark.long
 WORK = ROOT / "_work" / "test-drivers"
@@ -177,14 +178,23 @@ def samples(store, race_id):
     return {b["key"]: b["doc_count"] for b in found["aggregations"]["tasks"]["buckets"] if b["key"] != "monitor"}
 
 
+def sums(target):
+    """How many documents the index has, and the sum of each field: a document that is there twice shows in both."""
+    aggregations = {field: {"sum": {"field": field}} for field in FIELDS}
+    body = {"size": 0, "track_total_hits": True, "aggs": aggregations}
+    found = target.session().post(f"{target.url}/cluster-metrics/_search", json=body, timeout=30).json()
+    return found["hits"]["total"]["value"], {
+        name: pytest.approx(of["value"], rel=1e-9) for name, of in found["aggregations"].items()
+    }
+
+
 def test_a_load_from_three_hosts_is_the_load_from_one(secured, drivers, race):
     target, store = secured.running("target"), secured.running("metrics-store")
     found = {}
     for race_id, count in (("load-by-one", 1), ("load-by-three", DRIVERS)):
         report = race(race_id, AT_ONCE["challenge"], AT_ONCE["params"], count)
         assert ("came from 3 load drivers, whose CPU is not told" in report) is (count == DRIVERS)
-        index = target.session().get(f"{target.url}/cluster-metrics/_count", timeout=30).json()
-        found[race_id] = index["count"], samples(store, race_id)
+        found[race_id] = sums(target), samples(store, race_id)
     assert found["load-by-one"] == found["load-by-three"]
     of = [corpora(driver) for driver in drivers]
     assert of[0] and of[0] == of[1] == of[2]
@@ -199,7 +209,11 @@ def test_searches_from_three_hosts_are_answered_as_from_one(secured, drivers, ra
     assert found[0] == found[1] and found[0]
 
 
-def test_capacity_from_three_hosts(drivers, race):
+def test_capacity_from_three_hosts_has_the_tasks_of_one(secured, drivers, race):
     params = {"capacity_shards": [1], "capacity_replicas": [0], "capacity_clients": 6, "passes": 2}
-    report = race("capacity-by-three", "capacity-query", params)
-    assert "came from 3 load drivers" in report
+    found = []
+    for race_id, count in (("capacity-by-one", 1), ("capacity-by-three", DRIVERS)):
+        report = race(race_id, "capacity-query", params, count)
+        assert ("came from 3 load drivers" in report) is (count == DRIVERS)
+        found.append(set(samples(secured.running("metrics-store"), race_id)))
+    assert found[0] == found[1] and found[0]
