@@ -199,7 +199,7 @@ def check_disk(challenge: str, track_params: str, test_mode: bool, embedded: boo
     if needed > free:
         what = "the corpus and its indices need" if embedded else "the corpus needs"
         raise RaceError(
-            f"{what} about {needed / 1e9:,.1f} GB in [{data}], free are {free / 1e9:,.1f} GB; race a smaller corpus"
+            f"{what} about {-(-needed // 10**6):,} MB in [{data}], free are {free // 10**6:,} MB; race a smaller corpus"
         )
 
 

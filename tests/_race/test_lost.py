@@ -80,6 +80,7 @@ def test_a_race_whose_metrics_store_has_a_full_disk_ends_with_a_line_that_says_s
         seconds, errors = race_that_loses(lambda: fill(small_disk), "full-store", STORE=store.url)
     finally:
         up.stop("full")
+        (small_disk / "full").unlink()
     assert seconds < 120, errors
     assert errors and all(line.isprintable() for line in errors)
     assert "race full-store is INCOMPLETE" in errors[-1], errors
