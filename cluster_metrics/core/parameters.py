@@ -89,7 +89,7 @@ class Flag(Parameter):
 class Text(Parameter):
     """A text of a certain form.
 
-    :param pattern: regular expression that matches all of it.
+    :param pattern: regular expression that matches all of it; its classes hold ASCII alone.
     :param form: the same in words.
     """
 
@@ -101,7 +101,7 @@ class Text(Parameter):
         return self.form
 
     def accepted(self, value: Any) -> Any:
-        return str(value) if re.fullmatch(self.pattern, str(value)) else None
+        return str(value) if re.fullmatch(self.pattern, str(value), re.ASCII) else None
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,9 @@ class Many(Parameter):
         return list(values) if ok else None
 
 
-TIME = r"\d+(ms|s|m|h)"
+TIME = r"[1-9]\d{0,8}(ms|s|m|h)"
+PORT = r"([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])"
+PORT_WORDS = "a port from 1 to 65535"
 SHARDS = (
     Integer("number_of_shards", "Primary shards of the index.", "shards", low=1, high=1024),
     Integer("number_of_replicas", "Replicas of each primary shard.", "replicas", low=0, high=100),
@@ -179,14 +181,14 @@ LOAD = (
     ),
     Text(
         "translog_sync_interval",
-        "How often the translog is fsynced; default leaves it to Elasticsearch.",
-        pattern=rf"default|{TIME}",
-        form="default, or a time such as 5s",
+        "How often the translog is fsynced; default leaves it to Elasticsearch, which takes no less than 100ms.",
+        pattern=rf"default|(?!\d\d?ms){TIME}",
+        form="default, or a time from 100ms on such as 5s",
     ),
     Text(
         "translog_flush_threshold",
         "Size of the translog at which it is flushed; default leaves it to Elasticsearch.",
-        pattern=r"default|\d+(kb|mb|gb)",
+        pattern=r"default|[1-9]\d{0,8}(kb|mb|gb)",
         form="default, or a size such as 512mb",
     ),
     CODEC,

@@ -10,7 +10,7 @@ from typing import Any
 
 from .challenge import Key
 from .machine import cpu_ms
-from .parameters import Text
+from .parameters import PORT, PORT_WORDS, Text
 
 NONE = "none"
 SECONDS = 120
@@ -21,8 +21,8 @@ SAMPLER = Text(
     "ingest-decomp with PROFILE=1.",
     "",
     True,
-    pattern=r"none|127\.0\.0\.1:\d{1,5}",
-    form="none, or host:port on 127.0.0.1",
+    pattern=rf"none|127\.0\.0\.1:{PORT}",
+    form=f"none, or host:port on 127.0.0.1, {PORT_WORDS}",
 )
 OF_ROUND = (
     Key("recordings", "", "files of its recordings, by make's process, a list", optional=True),

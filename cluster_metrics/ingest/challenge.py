@@ -135,7 +135,7 @@ ENCODINGS_OF_LOAD = (
         "ingest_pipeline",
         "Ingest pipeline of the target that documents go through; default leaves it to the index.",
         pattern=r"\w[\w.-]{0,99}",
-        form="default, _none, or the name of a pipeline: letters, digits, _ . -",
+        form="default, _none, or the name of a pipeline: ASCII letters, digits, _ . -",
     ),
     Integer("ingest_percentage", "How much of each epoch the ingest challenges load.", "%", low=1, high=100),
     Integer(

@@ -3,7 +3,7 @@
 from ..core.challenge import Challenge, Compared, Key, Needs, Operation, Sample
 from ..core.index import CHECK_INDEX, MERGING
 from ..core.limits import corpus_in_memory, segments, shards_of_searches, warm
-from ..core.parameters import BULK_SIZE, FOREIGN, ROUNDS, SEGMENTS, SHARDS, WARMUP, Text
+from ..core.parameters import BULK_SIZE, FOREIGN, PORT, PORT_WORDS, ROUNDS, SEGMENTS, SHARDS, WARMUP, Text
 from ..corpus.metrics import BYTES, NAME, Metrics
 from ..wire import coverage
 from .sketch_floor import (
@@ -100,8 +100,8 @@ CHALLENGES = (
             Text(
                 "sketch_server",
                 "The sketch server of sketch-floor; `make race` starts one unless this is set.",
-                pattern=r"[\w.-]+:\d{1,5}",
-                form="host:port",
+                pattern=rf"[\w.-]+:{PORT}",
+                form=f"host:port, {PORT_WORDS}",
             ),
         ),
         compared=Compared(INGESTED, ("wall_ms", "client_cpu_ms", "took_ms"), "elasticsearch-full", "rounds"),

@@ -13,6 +13,9 @@ from cluster_metrics.ingest.load import pace_of
 from cluster_metrics.query.configurations import CONFIGURATIONS, TIMED, VARIANTS, cells
 from cluster_metrics.wire.questions import TRANSPORTS
 
+ADDRESS, LOCAL_ADDRESS = (f"host:port{where}, a port from 1 to 65535" for where in ("", " on 127.0.0.1"))
+NO_TIMES = ("٣s", "0ms", "00s", "0", 0, "-1s", "s", "3", f"{'9' * 99}h")
+
 
 def defaults():
     """The defaults as track.json resolves them."""
@@ -49,8 +52,12 @@ def test_defaults_are_allowed():
         ("transports", ["serial", "serial"], "all, or a list of serial, msearch"),
         ("variants", "D", f"all, or a list of {', '.join(VARIANTS)}"),
         ("variants", 3, f"all, or a list of {', '.join(VARIANTS)}"),
-        ("sketch_server", "localhost", "host:port"),
-        ("sketch_server", 9210, "host:port"),
+        *(("sketch_server", value, ADDRESS) for value in ("localhost", 9210, "h:99999", "h:0", "h:٩٢١٠", "é:9210")),
+        *(("sampler", value, f"none, or {LOCAL_ADDRESS}") for value in ("h:9210", "127.0.0.1:99999")),
+        *(("refresh_interval", value, "default, -1 for never, or a time such as 30s") for value in (*NO_TIMES, "-2")),
+        *(("translog_sync_interval", v, "default, or a time from 100ms on such as 5s") for v in (*NO_TIMES, "99ms")),
+        *(("translog_flush_threshold", v, "default, or a size such as 512mb") for v in ("0kb", "٣mb", "9" * 99 + "gb")),
+        ("ingest_pipeline", "größer", "default, _none, or the name of a pipeline: ASCII letters, digits, _ . -"),
     ],
 )
 def test_a_value_that_is_not_allowed_gets_one_clear_line(name, value, allowed):
@@ -103,6 +110,20 @@ def test_native_takes_the_full_response_unless_told_otherwise():
 
 def test_never_to_refresh_may_be_given_as_a_number():
     assert check(resolved("refresh_interval:-1"))["refresh_interval"] == "-1"
+
+
+@pytest.mark.parametrize(
+    "name, values",
+    [
+        ("refresh_interval", ("default", "-1", "1ms", "30s", "5m", "1h")),
+        ("translog_sync_interval", ("default", "100ms", "1s", "5m", "1h")),
+        ("translog_flush_threshold", ("default", "1kb", "512mb", "10gb")),
+        ("sketch_server", ("localhost:1", "10.0.0.1:9210", "my-host.example.org:65535")),
+        ("sampler", ("none", "127.0.0.1:1", "127.0.0.1:65535")),
+    ],
+)
+def test_what_is_allowed_is_taken_as_it_is(name, values):
+    assert [parameters()[name].check(value) for value in values] == list(values)
 
 
 def test_bytes_decide_the_rows():
