@@ -43,6 +43,12 @@ INI = RALLY_HOME / ".rally" / "rally.ini"
 TEMPORARY = RALLY_HOME / "tmp"
 """Rally leaves each track that it reads in the folder for temporary files."""
 RALLY = Path(sys.executable).with_name("esrally")
+INSTEAD = {
+    "--client-options": ", for which CLIENT_OPTIONS is",
+    "--track-params": ", for which PARAMS is",
+    "--load-driver-hosts": ": make has one load driver, and several race by esrally, as docs/your-cluster.md says",
+}
+"""Options of Rally that make takes otherwise or not at all, and what instead of them."""
 MARK = "CLUSTER_METRICS_RACE"
 END_SECONDS = 5
 END_TRIES = 5
@@ -233,7 +239,11 @@ def check_arguments(command: list[str], given: str) -> None:
         raise VARIABLES["RALLY_ARGS"].wrong(given, f"what esrally takes: {shown(problem)}") from None
     for argument in given.split():
         name = argument.partition("=")[0]
-        if len(name) > 2 and name.startswith("--") and any(o.startswith(name) for o in own):
+        if len(name) < 3 or not name.startswith("--"):
+            continue
+        if instead := next((how for option, how in INSTEAD.items() if option.startswith(name)), ""):
+            raise VARIABLES["RALLY_ARGS"].wrong(given, f"no {shown(name)}{instead}")
+        if any(o.startswith(name) for o in own):
             raise VARIABLES["RALLY_ARGS"].wrong(given, f"what make does not set itself, as it does {shown(name)}")
 
 

@@ -145,6 +145,10 @@ def test_no_password_is_shown(value):
         ("--race-id=../x", "allowed is what make does not set itself, as it does --race-id"),
         ("--race-i=x", "as it does --race-i"),
         ("--target-hosts=elsewhere:1", "as it does --target-hosts"),
+        ("--client-options=timeout:1", "allowed is no --client-options, for which CLIENT_OPTIONS is"),
+        ("--client-o timeout:1", "allowed is no --client-o, for which CLIENT_OPTIONS is"),
+        ("--track-params=seed:1", "allowed is no --track-params, for which PARAMS is"),
+        ("--load-driver-hosts=a,b", "allowed is no --load-driver-hosts: make has one load driver, and several race"),
         ("--help", "RALLY_ARGS is [--help]"),
     ],
 )
