@@ -40,7 +40,10 @@ def _machine(race: Race) -> Iterator[str]:
     else:
         yield "The load driver ran on another machine than the target: wall times hold the network between them."
     if drivers := race.parameters.get("load_drivers"):
-        yield f"Requests came from {drivers} load drivers, whose CPU is not told: one of them may have been the limit."
+        yield (
+            f"Requests came from {drivers} load drivers, whose CPU is not told: one of them may have been the limit. "
+            "Times across them, such as that of a load and its rates, hold as far as their clocks agree."
+        )
 
 
 def _replication(race: Race) -> Iterator[str]:

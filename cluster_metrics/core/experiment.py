@@ -19,6 +19,7 @@ from .index import marks_of
 from .monitor import MONITOR
 from .parameters import RACE_MINUTES
 from .rounds import shuffled
+from .sampler import NONE, SAMPLER
 
 
 class Experiment(loader.TrackProcessor):
@@ -42,6 +43,7 @@ class Experiment(loader.TrackProcessor):
                 values |= capped(values, record)
         if (drivers := len(self.cfg.opts("driver", "load_driver_hosts", mandatory=False, default_value=[]))) > 1:
             values["load_drivers"] = drivers  # likewise
+            _check_load_drivers(records.challenges()[track.selected_challenge_or_default.name], values)
         values |= self._own_sizes(track, own, test_mode)
         for corpus in corpora_of(values, test_mode).values():
             values |= corpus.sizes()
@@ -160,6 +162,20 @@ def check(values: dict[str, Any]) -> dict[str, Any]:
     except CorpusError as e:
         raise exceptions.TrackConfigError(f"track parameters: {e}") from None
     return checked
+
+
+def _check_load_drivers(record: records.Challenge, values: Mapping[str, Any]) -> None:
+    """Refuses several load drivers where a server is needed that one of them alone has."""
+    sampled = SAMPLER in record.parameters and values[SAMPLER.name] != NONE
+    for needed, server in (
+        (record.needs.sketch_server, "the sketch server"),
+        (record.needs.sampler or sampled, "the sampler"),
+    ):
+        if needed:
+            raise exceptions.TrackConfigError(
+                f"challenge [{record.name}] must run from one load driver, since {server} serves one alone; "
+                f"--load-driver-hosts names {values['load_drivers']}"
+            )
 
 
 def corpora_of(values: Mapping[str, Any], test_mode: bool = False) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import esrally
 import pytest
+from esrally import exceptions
 from esrally.driver import driver
 from esrally.track import loader
 from fakes import values
@@ -133,6 +134,30 @@ def laid_out(params, **options):
     experiment.cfg = cfg
     experiment.on_after_load_track(track)
     return track
+
+
+@pytest.mark.parametrize(
+    "challenge, params, lacks",
+    [
+        ("sketch-floor", {}, "the sketch server"),
+        ("cpu-profile", {}, "the sampler"),
+        ("ingest-decomp", {"sampler": "127.0.0.1:9"}, "the sampler"),
+        ("ingest-decomp", {}, ""),
+        ("query-decomp", {"sampler": "127.0.0.1:9"}, ""),  # which takes none
+    ],
+)
+def test_what_needs_a_server_of_one_load_driver_is_refused_from_several(challenge, params, lacks):
+    for drivers in (["localhost"], ["a", "b", "c"]):
+        options = {"challenge.name": challenge, "load_driver_hosts": drivers}
+        if len(drivers) == 1 or not lacks:
+            laid_out(params, **options)
+            continue
+        with pytest.raises(exceptions.TrackConfigError) as e:
+            laid_out(params, **options)
+        assert str(e.value) == (
+            f"challenge [{challenge}] must run from one load driver, since {lacks} serves one alone; "
+            "--load-driver-hosts names 3"
+        )
 
 
 def test_test_mode_bounds_what_a_challenge_has_as_a_default_of_its_own():

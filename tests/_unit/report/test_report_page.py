@@ -399,6 +399,7 @@ def test_limits_say_that_there_were_several_load_drivers():
     for parameters, said in (({}, False), ({"load_drivers": 3}, True)):
         text = limits.section(replace(race(), parameters=parameters)).text
         assert ("Requests came from 3 load drivers, whose CPU is not told" in text) is said
+        assert ("hold as far as their clocks agree" in text) is said
 
 
 def test_report_is_written_in_all_its_forms_from_the_answer_to_the_limits(tmp_path, monkeypatch, capsys):
