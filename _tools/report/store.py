@@ -21,6 +21,7 @@ from elasticsearch.serializer import JsonSerializer
 from cluster_metrics.core.index import CHECKS
 
 from ..race.variables import RACE_ID, shown
+from .noise import moment
 from .race import Race, ReportError, check_in, race_of, revised
 from .sound import SAMPLE, Sound, printable, read_check
 
@@ -127,12 +128,19 @@ def find(store: elasticsearch.Elasticsearch, race: str = "last", most: int = MOS
 def _checked(document: dict[str, Any]) -> dict[str, Any]:
     """The document of a race, in a form that can be printed and whose id can be a folder.
 
-    :raises ReportError: when it does not say which race it is.
+    :raises ReportError: when it does not say which race it is, or of when.
     """
     found: dict[str, Any] = printable(document)
     for key in ("race-id", "race-timestamp", "challenge"):
         if not isinstance(found.get(key), str):
             raise ReportError(f"race [{shown(found.get('race-id'))}]: its document in the metrics store has no [{key}]")
+    try:
+        moment(found["race-timestamp"])
+    except ValueError:
+        when = shown(found["race-timestamp"])
+        raise ReportError(
+            f"race [{shown(found['race-id'])}] started at [{when}], which is no time of Rally's"
+        ) from None
     if not re.fullmatch(RACE_ID, found["race-id"], re.ASCII):
         raise ReportError(f"the id of race [{shown(found['race-id'])}] in the metrics store is none that Rally makes")
     return found | {key: found.get(key) if isinstance(found.get(key), dict) else {} for key in ("results", "user-tags")}

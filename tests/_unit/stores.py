@@ -99,14 +99,21 @@ def _value(document, key):
     return document[key] if key in document else _value(document.get(head), rest) if rest else None
 
 
-def reported(race, documents, folder):
-    """The report of a race, which names its problems first; None where one line refuses it."""
-    with mock.patch.object(write, "connect", lambda ini: Store((race, documents))):
+def written(store, write_it):
+    """What a function of :mod:`_tools.report.write` returns with this metrics store; None where one line refuses it."""
+    with mock.patch.object(write, "connect", lambda ini: store):
         try:
-            code = write.write_report(Path("rally.ini"), "last", folder)
+            return write_it(Path("rally.ini"))
         except ReportError as e:
             assert str(e).isprintable() and len(str(e)) < 1000
             return None
+
+
+def reported(race, documents, folder):
+    """The problems of a race that its report names first; None where one line refuses it."""
+    code = written(Store((race, documents)), lambda ini: write.write_report(ini, "last", folder))
+    if code is None:
+        return None
     [report] = folder.glob("*/report.json")
     text, problems = report.with_name("report.md").read_text(), json.loads(report.read_text())["problems"]
     assert code == (Exit.INCOMPLETE if problems else Exit.DONE)

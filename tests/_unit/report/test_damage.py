@@ -7,8 +7,9 @@ import pytest
 from capacities import curve, made
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stores import RECORDED, documents_of, recorded, reported
+from stores import RECORDED, Store, documents_of, recorded, reported, written
 
+from _tools.report import write
 from _tools.report.sound import Clock
 from cluster_metrics.core.challenge import challenges
 
@@ -125,23 +126,56 @@ def test_tasks_of_one_name_that_follow_each_other_are_no_step_of_a_clock(kind, u
     assert not clock_steps("ingest", found)
 
 
-def held(challenge, folder, changes):
-    race, documents = copy.deepcopy(stored(challenge))
-    for how, where, which, odd in map(copy.deepcopy, changes):
-        damage(race, documents, how, where, which, odd)
+def alone(challenge, race, documents, folder):
     reported(race, documents, folder)
 
 
+def beside_it_whole(challenge, race, documents):
+    whole, of = stored(challenge)
+    return Store((whole | {"race-id": "whole"}, of), (race, documents))
+
+
+def ranked(challenge, race, documents, folder):
+    store = beside_it_whole(challenge, race, documents)
+    for test_mode in (False, True):  # not all recorded races tell it
+        written(store, lambda ini, mode=test_mode: write.write_changes(ini, race["race-id"], folder, mode))
+
+
+def compared(challenge, race, documents, folder):
+    names = ["whole", race["race-id"]]
+    store = beside_it_whole(challenge, race, documents)
+    written(store, lambda ini: write.write_comparison(ini, names, folder, folder / "noise.json"))
+
+
+ENDS = (alone, ranked, compared)
+"""What a race may end in."""
+
+
+def held(challenge, folder, changes, end):
+    race, documents = copy.deepcopy(stored(challenge))
+    for how, where, which, odd in map(copy.deepcopy, changes):
+        damage(race, documents, how, where, which, odd)
+    end(challenge, race, documents, folder)
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("started", ["x", "20261341T000000Z"])
+def test_a_race_that_does_not_say_when_it_started_is_refused(started, end, tmp_path):
+    race, documents = stored("query-decomp")
+    end("query-decomp", race | {"race-timestamp": started}, documents, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("challenge", CHALLENGES)
-@given(changes=CHANGES)
+@given(changes=CHANGES, end=st.sampled_from(ENDS))
 @settings(max_examples=2, **SLOWLY)
-def test_a_damaged_race_is_reported_or_refused_in_one_line(challenge, tmp_path_factory, changes):
-    held(challenge, tmp_path_factory.mktemp("reports"), changes)
+def test_a_damaged_race_is_reported_or_refused_in_one_line(challenge, tmp_path_factory, changes, end):
+    held(challenge, tmp_path_factory.mktemp("reports"), changes, end)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("challenge", CHALLENGES)
-@given(changes=CHANGES)
+@given(changes=CHANGES, end=st.sampled_from(ENDS))
 @settings(max_examples=150, **SLOWLY)
-def test_many_damaged_races_are_reported_or_refused_in_one_line(challenge, tmp_path_factory, changes):
-    held(challenge, tmp_path_factory.mktemp("reports"), changes)
+def test_many_damaged_races_are_reported_or_refused_in_one_line(challenge, tmp_path_factory, changes, end):
+    held(challenge, tmp_path_factory.mktemp("reports"), changes, end)
