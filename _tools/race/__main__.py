@@ -30,7 +30,7 @@ from . import matrix as versions
 from .clusters import STORE, TARGET, running
 from .offline import prepare as prepare_offline
 from .rally import Store
-from .variables import RACE_ID, VARIABLES, Exit, RaceError, fail_on, nearest, switched_on, variable
+from .variables import RACE_ID, VARIABLES, Exit, RaceError, fail_on, nearest, shown, switched_on, variable
 from .watch import watch
 
 DEFAULT_CHALLENGE = "query-decomp"
@@ -305,9 +305,13 @@ def main() -> int:
         print(f"[ERROR] {e}", file=sys.stderr)
         return Exit.INCOMPLETE if isinstance(e, IncompleteError) else Exit.REFUSED
     except OSError as e:
-        if e.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if e.errno in (errno.ENOSPC, errno.EDQUOT):
+            problem = f"{e.strerror}; make room where WORK is, [{rally.WORK}], then 'make report'"
+        elif isinstance(e.filename, str) and Path(e.filename).is_relative_to(rally.WORK):
+            problem = f"[{shown(e.filename)}], of WORK, cannot be used: {e.strerror}"
+        else:
             raise
-        print(f"[ERROR] {e.strerror}; make room where WORK is, [{rally.WORK}], then 'make report'", file=sys.stderr)
+        print(f"[ERROR] {problem}", file=sys.stderr)
         return Exit.REFUSED
     except KeyboardInterrupt:
         return Exit.INTERRUPTED

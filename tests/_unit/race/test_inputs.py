@@ -177,6 +177,17 @@ def test_certificates_that_cannot_be_read_get_one_line(started, monkeypatch, cap
     assert "the metrics store does not answer: " in refused(monkeypatch, capsys, "race", INI=str(ini))
 
 
+@pytest.mark.parametrize("below", [".", "work"])
+def test_a_work_folder_that_is_a_file_gets_one_line(started, monkeypatch, capsys, tmp_path, below):
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setattr(rally, "check_no_other_rally", lambda: None)
+    monkeypatch.setattr(rally, "WORK", file / below)
+    monkeypatch.setattr(rally, "INI", file / below / "rally" / "rally.ini")
+    line = refused(monkeypatch, capsys, "race")
+    assert line == f"[ERROR] [{file / below / 'rally'}], of WORK, cannot be used: Not a directory"
+
+
 @pytest.mark.parametrize(
     "text",
     [
