@@ -29,7 +29,8 @@ EXITS = {
     Exit.DONE: "done",
     Exit.REFUSED: "refused or failed, as the line that begins with [ERROR] says",
     Exit.RALLY: "Rally ended the race with an error, which it prints",
-    Exit.INCOMPLETE: "the race that is reported or compared is INCOMPLETE, as the head of the report says",
+    Exit.INCOMPLETE: "a race that is raced, reported or compared is INCOMPLETE, as the head of the report or the line "
+    "that begins with [ERROR] says",
     Exit.INTERRUPTED: "interrupted; ended by another signal: 128 and its number",
 }
 

@@ -7,7 +7,7 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -16,10 +16,12 @@ import elasticsearch
 from esrally.utils import opts
 
 from ..elasticsearch.nodes import Cluster, Launcher
+from ..report.race import IncompleteError
 from ..report.store import connect
+from ..report.text import count
 from ..sketch_server import launch as sketch_server
 from . import clusters, rally
-from .variables import RaceError, shown, variable
+from .variables import shown, variable
 
 LOOK_SECONDS = 1
 """Between two looks at processes."""
@@ -30,10 +32,11 @@ PATIENCE_SECONDS = 15
 BUSY = (429, 502, 503, 504)
 """What a store answers that cannot take samples; Rally waits for it as if there were no answer."""
 LOG = rally.INI.parent / "logs" / "rally.log"
-WRITTEN = re.compile(
-    r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d+ .*Successfully added (\d+) metrics documents", re.MULTILINE
-)
+WRITTEN = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d+ .*Successfully added (\d+) metrics documents")
 """A line of Rally's log: when, in UTC, and how many."""
+
+DROPPED = b"Dropping sample for ["
+"""What it says of each sample that finds no room in the queue before the metrics store."""
 
 
 class LostError(Exception):
@@ -65,15 +68,32 @@ class Watch:
     def run(self, command: list[str]) -> int:
         """Runs Rally and returns its exit code.
 
-        :raises RaceError: with one line that names what was lost, once Rally has ended: until then it writes samples.
+        :raises IncompleteError: with one line that names what was lost, once Rally has ended: until then it writes
+            samples.
         """
+        code = 0
         try:
-            return rally.run(command, self.wait)
-        except LostError as lost:
-            raise RaceError(
-                f"race {self.race_id} is INCOMPLETE: {lost}; {self._written()}; "
+            code = rally.run(command, self.wait)
+            lost = "" if code else self._dropped()
+        except LostError as e:
+            lost = f"{e}; {self._written()}"
+        if lost:
+            raise IncompleteError(
+                f"race {self.race_id} is INCOMPLETE: {lost}; "
                 f"'make report RACE={self.race_id}' shows what there is of it"
-            ) from None
+            )
+        return code
+
+    def _logged(self) -> Iterator[bytes]:
+        """The lines that Rally logged during the race."""
+        with contextlib.suppress(OSError), open(self.log, "rb") as f:
+            f.seek(self._log_start)
+            yield from f
+
+    def _dropped(self) -> str:
+        """How many samples Rally says that it dropped; the metrics store does not know of them."""
+        number = sum(DROPPED in line for line in self._logged())
+        return f"Rally dropped {count(number, 'sample')}, for which its queue had no room" if number else ""
 
     def wait(self, process: subprocess.Popen) -> int:
         """Waits for Rally and returns its exit code.
@@ -119,10 +139,8 @@ class Watch:
     def _written(self) -> str:
         """How many documents of samples Rally says that it wrote; those that it holds back are lost, and it counts them
         nowhere."""
-        found = []
-        with contextlib.suppress(OSError), open(self.log, "rb") as f:
-            f.seek(self._log_start)
-            found = WRITTEN.findall(f.read().decode(errors="replace"))
+        lines = (WRITTEN.match(line.decode(errors="replace")) for line in self._logged())
+        found = [line.groups() for line in lines if line]
         if not found:
             return "no documents of samples were written"
         last = datetime.fromisoformat(found[-1][0]).replace(tzinfo=timezone.utc)

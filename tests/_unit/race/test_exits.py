@@ -9,6 +9,7 @@ from stores import Store, recorded
 from _tools.race import __main__ as command
 from _tools.race import clusters, rally
 from _tools.race.variables import EXITS, VARIABLES, Exit
+from _tools.race.watch import LostError, Watch
 from _tools.report import write
 
 
@@ -76,6 +77,22 @@ def test_how_it_ends(stored, monkeypatch, capsys, target, variables, code, said)
     assert command.main() == code
     captured = capsys.readouterr()
     assert said in (captured.err if said.startswith(("[", "noise")) else captured.out)
+
+
+def test_a_race_that_lost_its_target_ends_as_incomplete(stored, monkeypatch, capsys, tmp_path):
+    def lose(line, wait):
+        raise LostError("the target is lost, its process 7 has ended")
+
+    monkeypatch.setattr(command, "prepare", lambda: None)
+    monkeypatch.setattr(command, "watch", lambda launcher, hosts, race_id: Watch(race_id, [], {}, tmp_path / "log"))
+    monkeypatch.setattr(rally, "check_no_other_rally", lambda: None)
+    monkeypatch.setattr(rally, "run", lose)
+    for name, found in (("target_hosts", ("h:1", "")), ("track_params", ""), ("sampled", "")):
+        monkeypatch.setattr(clusters, name, lambda *_, found=found: contextlib.nullcontext(found))
+    monkeypatch.setenv("RACE_ID", "lost")
+    monkeypatch.setattr("sys.argv", ["_tools.race", "race"])
+    assert command.main() == Exit.INCOMPLETE
+    assert capsys.readouterr().err.startswith("[ERROR] race lost is INCOMPLETE: the target is lost, its process 7")
 
 
 def test_each_exit_code_is_explained():

@@ -1,6 +1,7 @@
 """A race ends soon after what it needs is lost; processes, ports and an answering store are real."""
 
 import http.server
+import inspect
 import json
 import subprocess
 import sys
@@ -8,16 +9,19 @@ import threading
 import time
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
 
 import elasticsearch
 import pytest
+from esrally.driver import driver
 
 from _tools.elasticsearch import processes
 from _tools.elasticsearch.nodes import Cluster, Launcher
 from _tools.race import rally as rally_module
 from _tools.race import watch as module
-from _tools.race.variables import VARIABLES, RaceError
+from _tools.race.variables import VARIABLES
 from _tools.race.watch import LostError, Watch, knock, takes_samples
+from _tools.report.race import IncompleteError
 
 
 @contextmanager
@@ -199,6 +203,10 @@ def written(number, ago):
     return f"{at:%Y-%m-%d %H:%M:%S},123 ActorAddr-(T|:1)/PID:1 {text}\n"
 
 
+DROPPED = (
+    "2026-01-01 00:00:00,123 ActorAddr-(T|:1)/PID:1 esrally.driver.driver WARNING "
+    "Dropping sample for [search] due to a full sampling queue.\n"
+)
 LOSES_ITS_NODE = """
 import os, signal, sys, time
 
@@ -245,9 +253,41 @@ def test_rally_is_ended_when_what_it_needs_is_lost_and_what_it_wrote_until_then_
         f"race r is INCOMPLETE: the metrics-store is lost, its process {node.pid} has ended; {said}; "
         "'make report RACE=r' shows what there is of it"
     )
-    with pytest.raises(RaceError, match=f"^{line}$"):
+    with pytest.raises(IncompleteError, match=f"^{line}$"):
         watch.run([sys.executable, "-c", code])
     assert processes.started(int(pid.read_text())) is None
+
+
+FULL = f"import sys; open(sys.argv[1], 'a').write({DROPPED!r} * int(sys.argv[2])); sys.exit(int(sys.argv[3]))"
+
+
+@pytest.mark.parametrize(
+    "number, code, said", [(0, 0, ""), (1, 0, "1 sample"), (12345, 0, "12,345 samples"), (9, 64, "")]
+)
+def test_samples_that_rally_drops_make_a_race_incomplete(tmp_path, monkeypatch, number, code, said):
+    monkeypatch.setattr(rally_module, "wait_for_rally_to_end", lambda: [])
+    log = tmp_path / "log"
+    log.write_text(DROPPED)  # of a race before
+    watch, command = Watch("r", [], {}, log), [sys.executable, "-c", FULL, str(log), str(number), str(code)]
+    if not said:
+        assert watch.run(command) == code  # one that Rally ends is incomplete anyway
+        return
+    line = (
+        f"race r is INCOMPLETE: Rally dropped {said}, for which its queue had no room; "
+        "'make report RACE=r' shows what there is of it"
+    )
+    with pytest.raises(IncompleteError, match=f"^{line}$"):
+        watch.run(command)
+
+
+def test_rally_says_so_when_it_drops_a_sample(caplog):
+    """In the words that are looked for."""
+    sampler = driver.Sampler(0, buffer_size=1)
+    task = SimpleNamespace(operation=SimpleNamespace(name="search"))
+    for _ in range(2):
+        sampler.add(task, 0, *[None] * (len(inspect.signature(sampler.add).parameters) - 2))
+    [record] = caplog.records
+    assert len(DROPPED.splitlines()) == 1 and record.getMessage() in DROPPED
 
 
 @pytest.fixture
