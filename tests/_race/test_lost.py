@@ -12,7 +12,7 @@ from conftest import DOWNLOADS, ROOT, WORK, fill
 
 from _tools.elasticsearch.nodes import Launcher
 from _tools.race.clusters import put_template
-from _tools.race.variables import VARIABLES
+from _tools.race.variables import VARIABLES, Exit
 
 LOST = WORK.with_name("test-lost")
 TASKS = 8
@@ -32,7 +32,7 @@ def kill(cluster):
 
 
 def race_that_loses(strike, race_id, **variables):
-    """Strikes amid a race; returns how long the race went on, and the lines of error."""
+    """Strikes amid a race; returns how long the race went on, the lines of error, and the code that make prints."""
     race, said, tasks = start("race", RACE_ID=race_id, **variables), [], set()
     for line in race.stdout:
         said.append(line)
@@ -45,7 +45,18 @@ def race_that_loses(strike, race_id, **variables):
     said += race.communicate(timeout=240)[0].splitlines(keepends=True)
     seconds = time.monotonic() - started
     assert race.returncode, "".join(said)
-    return seconds, [line.rstrip("\n") for line in said if line.startswith("[ERROR]")]
+    return seconds, [line.rstrip("\n") for line in said if line.startswith("[ERROR]")], code_of("".join(said))
+
+
+def code_of(said):
+    """The exit code of what stands behind make."""
+    return int(re.findall(r"^make.* Error (\d+)$", said, re.MULTILINE)[-1])
+
+
+def report_of(race_id):
+    """What a report prints, and the code; it starts the store anew where that is lost."""
+    said = start("report", RACE=race_id, VERBOSE="1").communicate(timeout=300)[0]
+    return said, code_of(said)
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +70,9 @@ def up():
 
 def test_a_race_ends_with_one_line_soon_after_its_target_or_store_is_killed(up):
     for name, race_id in (("target", "lost-target"), ("metrics-store", "lost-store")):
-        seconds, errors = race_that_loses(lambda name=name: kill(up.running(name)), race_id)
+        seconds, errors, code = race_that_loses(lambda name=name: kill(up.running(name)), race_id)
         assert seconds < 30, errors
-        assert len(errors) == 1, errors
+        assert len(errors) == 1 and code == Exit.INCOMPLETE, (code, errors)
         assert errors[0].startswith(f"[ERROR] race {race_id} is INCOMPLETE: the {name} is lost, its process "), errors
         written = int(re.search(r"at least ([\d,]+) documents of samples", errors[0])[1].replace(",", ""))
         assert written
@@ -70,6 +81,15 @@ def test_a_race_ends_with_one_line_soon_after_its_target_or_store_is_killed(up):
             requests.post(f"{store}/rally-metrics-*/_refresh", timeout=30).raise_for_status()
             found = requests.get(f"{store}/rally-metrics-*/_count?q=race-id:{race_id}", timeout=30).json()["count"]
             assert written <= found
+        report, code = report_of(race_id)
+        assert code == Exit.INCOMPLETE, report
+        first = re.search(r"^(# |\[ERROR\] ).*", report, re.MULTILINE)[0]  # the latter where no sample was written
+        assert first in (
+            f"# INCOMPLETE: Race {race_id}",
+            f"[ERROR] race [{race_id}] is INCOMPLETE: it was not finished and has no samples of this track",
+        ), report
+        if first.startswith("#"):
+            assert f"{first}\n\n- **The race was not finished.**" in report
 
 
 @pytest.mark.long
@@ -77,7 +97,7 @@ def test_a_race_whose_metrics_store_has_a_full_disk_ends_with_a_line_that_says_s
     store = up.start("full", port=9240, data=small_disk, heap="512m")
     try:
         put_template(store)
-        seconds, errors = race_that_loses(lambda: fill(small_disk), "full-store", STORE=store.url)
+        seconds, errors, _ = race_that_loses(lambda: fill(small_disk), "full-store", STORE=store.url)
     finally:
         up.stop("full")
         (small_disk / "full").unlink()
