@@ -131,8 +131,8 @@ class Sampler:
 
 
 def _keep(file: Path, place: Path) -> None:
-    """Moves a file of the node's user to our own folder; follows no link."""
-    with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW), "rb") as recording:
+    """Moves a file of the node's user to our own folder; follows no link, and waits for no pipe."""
+    with open(file, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as recording:
         if not stat.S_ISREG(os.fstat(recording.fileno()).st_mode):
             raise SamplerError(f"[{file}] is no file")
         with open(place, "wb") as out:

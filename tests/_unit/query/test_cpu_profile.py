@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,32 @@ def test_nodes_of_one_user_are_recorded_into_files_of_their_own(tmp_path, monkey
     files = sampler.start()
     sampler.stop()
     assert [(Path(file).name, Path(file).read_text()) for file in files] == [("a-00001.jfr", "a"), ("b-00001.jfr", "b")]
+
+
+@pytest.mark.parametrize(
+    "plant, why",
+    [
+        (os.mkfifo, "is no file"),
+        (Path.mkdir, "Is a directory"),
+        (lambda file: file.symlink_to("/etc/hostname"), "Too many levels of symbolic links"),
+    ],
+)
+def test_what_the_user_of_a_node_plants_for_a_recording_is_not_kept(tmp_path, monkeypatch, plant, why):
+    (folder := tmp_path / "of-the-user").mkdir()
+    (kept := tmp_path / "kept").mkdir()
+    monkeypatch.setattr(Sampler, "_tell", lambda self, node, what: None)
+    sampler = Sampler([Node("a", os.getpid(), processes.started(os.getpid()), folder=folder)], tmp_path, kept)
+    sampler.start()
+    plant(folder / "0-00001.jfr")
+    with ThreadPoolExecutor() as pool:
+        stopping = pool.submit(sampler.stop)
+        try:
+            with pytest.raises(SamplerError, match=rf"a-00001\.jfr of node a was cut off: .*{why}"):
+                stopping.result(timeout=10)
+        finally:
+            if not stopping.done():  # it waits for somebody to write
+                (folder / "0-00001.jfr").write_text("")
+    assert not list(kept.iterdir())
 
 
 def test_java_that_dies_without_a_word_leaves_a_sentence(tmp_path, monkeypatch):
