@@ -1,19 +1,23 @@
 """TLS, passwords and API keys, for the target and for the metrics store of ``rally.ini.example``."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import stat
 import subprocess
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 import requests
 from conftest import DOWNLOADS, ESRALLY, ROOT, make
 
 from _tools.elasticsearch.nodes import Launcher
 from _tools.race import clusters
+from _tools.race.variables import VARIABLES
 
 WORK = ROOT / "_work" / "test-secured"
 
@@ -84,6 +88,10 @@ def test_client_options_with_a_password_reach_rally_as_a_file(secured, monkeypat
         assert json.loads(Path(client_options).read_text()) == {"default": options}
 
 
+PASSWORD = "a pass-phrase of a user"
+PARAMS = {"variants": ["D_td"], "warmup_iterations": 0, "passes": 1}
+
+
 @pytest.fixture(scope="module")
 def users(secured, tmp_path_factory):
     """Client options of a user for each role that docs/your-cluster.md gives, by the role's name."""
@@ -91,11 +99,11 @@ def users(secured, tmp_path_factory):
     page = (ROOT / "docs" / "your-cluster.md").read_text()
     found = {}
     for role, body in re.findall(r"PUT (/_security/role/[\w-]+)\n +(\{.*\})\n", page):
-        name, password = role.rpartition("/")[2], "a pass-phrase of a user"
-        user = {"password": password, "roles": [name]}
+        name = role.rpartition("/")[2]
+        user = {"password": PASSWORD, "roles": [name]}
         for path, content in ((role, json.loads(body)), (f"/_security/user/{name}", user)):
             target.session().put(f"{target.url}{path}", json=content, timeout=60).raise_for_status()
-        options = target.client_options | {"basic_auth_user": name, "basic_auth_password": password}
+        options = target.client_options | {"basic_auth_user": name, "basic_auth_password": PASSWORD}
         found[name] = tmp_path_factory.mktemp("users") / f"{name}.json"
         found[name].write_text(json.dumps({"default": options}))
     return found
@@ -105,7 +113,7 @@ def users(secured, tmp_path_factory):
 def race(secured, home, users, tmp_path_factory):
     """Races query-decomp as one of these users."""
     params = tmp_path_factory.mktemp("params") / "params.json"
-    params.write_text(json.dumps({"variants": ["D_td"], "warmup_iterations": 0, "passes": 1}))
+    params.write_text(json.dumps(PARAMS))
     return lambda user, *more: esrally(
         home,
         "race",
@@ -135,9 +143,43 @@ def test_race_with_tls_least_privileges_for_the_target_and_an_api_key_for_the_st
         assert ("secured  " in listed.stdout) is found, listed.stdout
 
 
-def test_a_user_who_may_only_read_asks_an_index_that_another_has_loaded(race):
-    asked = race("cluster-metrics-query", "--include-tasks=tag:query")
-    assert asked.returncode == 0, asked.stdout[-3000:]
+def command_lines(command, env, said):
+    """Runs a command; returns its exit code, and the command lines that everybody could read meanwhile.
+
+    :param said: file for its output.
+    """
+    found, deadline = set(), time.monotonic() + 600
+    with open(said, "w") as out:
+        process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        while process.poll() is None and time.monotonic() < deadline:
+            for one in psutil.process_iter():
+                with contextlib.suppress(psutil.Error):
+                    found.add(" ".join(one.cmdline()))
+            time.sleep(0.1)
+    finally:
+        process.terminate()
+    return process.wait(timeout=60), found
+
+
+def test_a_user_who_may_only_read_asks_an_index_that_another_has_loaded(secured, home, users, race, tmp_path):
+    given = {
+        "WORK": WORK,
+        "TEST_MODE": 1,
+        "RACE_ID": "asked",
+        "PARAMS": json.dumps(PARAMS),
+        "HOSTS": secured.running("target").hosts[0],
+        "CLIENT_OPTIONS": users["cluster-metrics-query"].read_text(),  # none but the environment holds them
+        "INI": home / ".rally" / "rally.ini",
+        "RALLY_ARGS": "--include-tasks=tag:query --on-error=abort",
+    }
+    env = {k: v for k, v in os.environ.items() if k not in VARIABLES} | {k: str(v) for k, v in given.items()}
+    code, lines = command_lines(["make", "--no-print-directory", "race"], env, tmp_path / "said")
+    assert code == 0, (tmp_path / "said").read_text()[-3000:]
+    options = WORK.resolve() / "rally" / "client-options.json"
+    assert any("esrally race" in line and f"--client-options={options}" in line for line in lines)
+    assert not any(PASSWORD in line for line in lines)
+    assert not options.exists() and PASSWORD not in (tmp_path / "said").read_text()
     refused = race("cluster-metrics-query")
     assert refused.returncode != 0
 
