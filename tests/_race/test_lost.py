@@ -108,8 +108,9 @@ def test_a_race_whose_metrics_store_has_a_full_disk_ends_with_a_line_that_says_s
 
 @pytest.mark.long
 def test_a_race_whose_load_driver_has_a_full_disk_does_not_end_as_complete(up, small_disk):
+    assert start("up").wait(timeout=300) == 0  # those that were killed
     hosts, store = up.running("target").hosts[0], up.running("metrics-store").url
     elsewhere = {"WORK": small_disk / "_work", "HOSTS": hosts, "STORE": store}
-    _, errors = race_that_loses(lambda: fill(small_disk), "full-driver", **elsewhere)
-    assert errors and all(line.isprintable() for line in errors), errors
+    _, errors, code = race_that_loses(lambda: fill(small_disk), "full-driver", **elsewhere)
+    assert code and errors and all(line.isprintable() for line in errors), errors
     assert "No space left" in errors[-1] or "INCOMPLETE" in errors[-1], errors
