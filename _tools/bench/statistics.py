@@ -34,6 +34,7 @@ from ..report.stats import (
     race_ratio,
     ratio,
 )
+from ..report.steady import SPANS, steady_from
 from ..report.table import Column, Table, Words
 from ..report.text import percent
 from ..report.verdicts import Gate, Verdict, benjamini_hochberg, detectable, holm, judge, verdict, widened
@@ -55,6 +56,11 @@ PAUSES = 0.1
 STEPS = 11
 """Ratios of a table, as those of ingest-decomp."""
 CHANGES = (Verdict.IMPROVED, Verdict.REGRESSED)
+STEADY_CVS = (0.05, 0.1, 0.2)
+STEP, LATE, RISE = 0.4, 0.2, 0.3
+"""By how much a rate is lower in the first fifth of its time, falls after 70 % of it, and rises from begin to end."""
+ALIKE = 0.3
+"""Autocorrelation of spans of a rate."""
 Draw = Callable[[int], Samples]
 """Draws so many rounds, about 1 each."""
 
@@ -263,7 +269,44 @@ def together(trials: int = TRIALS) -> Table:
     return Table("together", [*columns, Column("told", "the report says")], rows)
 
 
-TABLES = (between_races, intervals, power, together)
+def starts(shape: Samples, spread: float, r: float, trials: int) -> list[int | None]:
+    """From which span on courses of this shape are steady; None for those that never are.
+
+    :param r: autocorrelation of their noise.
+    """
+    rng, n = np.random.default_rng(len(shape)), len(shape)
+    return [steady_from(shape * np.exp(resembling(rng, spread, n, r))) for _ in range(trials)]
+
+
+def steadiness(trials: int = TRIALS) -> Table:
+    """How much of flat rates is cut, how often they are called unsteady, and how often those that are not flat are."""
+    rows = []
+    for n in (SPANS[0], 30, SPANS[1]):
+        at = np.arange(n)
+        ramp = 1 - STEP * np.exp(-(at + 0.5) / (n / 12))
+        shapes = {
+            "flat": np.ones(n),
+            "step": np.where(at < n // 5, 1 - STEP, 1.0),
+            "ramp": ramp,
+            "rise": np.linspace(1 - RISE / 2, 1 + RISE / 2, n),
+            "late": np.where(at < 0.7 * n, 1.0, 1 - LATE),
+        }
+        for spread in STEADY_CVS:
+            found = {name: starts(shape, spread, 0.0, trials) for name, shape in shapes.items()}
+            found["alike"] = starts(shapes["flat"], spread, ALIKE, trials)
+            row = {name: percent(found[name].count(None) / trials) for name in ("flat", "alike", "rise", "late")}
+            row["lost"] = percent(float(np.mean([(start or 0) / n for start in found["flat"]])))
+            row["step"] = percent(float(np.mean([abs((start or 0) - n // 5) <= 1 for start in found["step"]])))
+            left = float(np.mean([np.mean(ramp[start or 0 :]) for start in found["ramp"]]))
+            row["ramp"] = f"{percent(1 - float(np.mean(ramp)))}, {percent(1 - left)}"
+            rows.append({"n": n, "cv": percent(spread)} | row)
+    columns = [Column("n", "spans"), Column("cv", "CV"), Column("lost", "flat: is cut"), Column("flat", "unsteady")]
+    columns += [Column("alike", f"with autocorrelation {ALIKE:g}"), Column("step", "lower start: is cut")]
+    columns += [Column("ramp", "ramp: lowers the mean by, and what is left"), Column("rise", "rise: unsteady")]
+    return Table("steadiness", [*columns, Column("late", "late fall: unsteady")], rows)
+
+
+TABLES = (between_races, intervals, power, together, steadiness)
 
 
 def write(page: Path = PAGE, trials: int = TRIALS) -> None:

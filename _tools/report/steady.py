@@ -1,0 +1,56 @@
+"""From when on a rate is steady: by the change points of its course, which a library finds."""
+
+import numpy as np
+from ruptures import KernelCPD
+
+from .stats import Samples
+
+PENALTY = 5.0
+"""What a change point costs, times ln n, in variances of the noise. Chosen by simulation: of flat rates 1 % are called
+unsteady at most, 7 % where spans resemble their neighbours; see docs/statistics.md."""
+SHORTEST = 2
+"""Spans that a stretch has at least: a single one that stands out is noise."""
+NEAR = 0.05
+"""Part by which the level of a stretch may differ from that of the steady end and still belong to it."""
+PART = 2 / 3
+"""Part of its time that a rate is steady for at least, up to its end; one that keeps rising is not."""
+SPANS = 16, 60
+"""Spans that a course is told by, at least and at most: a second each where these bounds let it be. Of fewer, noise
+cannot be told from changes; in longer ones merges and collections of garbage even out."""
+FINEST_S = 0.25
+"""Seconds of a span at least, a few periods of the quota that holds a node to its share."""
+
+
+def course(at: Samples, done: Samples) -> Samples:
+    """How much was done in each of equal spans, from the first time to the last; empty where that is too short to tell
+    anything (4 s).
+
+    :param at: times in ms, ascending.
+    :param done: how much at each.
+    """
+    seconds = (at[-1] - at[0]) / 1000 if len(at) else 0.0
+    spans = int(min(max(seconds, SPANS[0]), SPANS[1], seconds / FINEST_S))
+    return np.histogram(at, spans, weights=done)[0] if spans >= SPANS[0] else np.array([])
+
+
+def stretches(rates: Samples) -> list[int]:
+    """Where the stretches of a course begin, each of a level of its own: those that fit it with the least squares, at a
+    price for each. The noise is told by neighbours, which levels hardly touch."""
+    noise = np.sqrt(np.mean(np.diff(rates) ** 2) / 2) if len(rates) >= 2 * SHORTEST else 0.0
+    if not noise:
+        return [0]
+    found = KernelCPD(kernel="linear", min_size=SHORTEST).fit((rates / noise).reshape(-1, 1))
+    return [0, *found.predict(pen=PENALTY * np.log(len(rates)))[:-1]]
+
+
+def steady_from(rates: Samples) -> int | None:
+    """The span from which on a course is steady up to its end; None where that is too short a part of it. One that is
+    too short to tell is taken for steady."""
+    starts = stretches(rates)
+    start = starts[-1]
+    for earlier, later in zip(starts[-2::-1], starts[:0:-1]):
+        level = np.mean(rates[start:])
+        if abs(np.mean(rates[earlier:later]) - level) > NEAR * level:
+            break
+        start = earlier
+    return start if start <= (1 - PART) * len(rates) else None
