@@ -22,8 +22,9 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
 
     :param on: nodes.
     :param shape: factors on throughput by cell.
-    :param changes: of its properties: ``parameters``, ``document``, ``failed``, or ``busy`` (the part of its share that
-        each node uses).
+    :param changes: of its properties: ``parameters``, ``document``, ``failed``, ``busy`` (the part of its share that
+        each node uses), or ``times`` (by cell, when a part of its
+        requests was sent, as part of its time).
     """
     rng = np.random.default_rng(3)
     samples, at = [], 0
@@ -34,7 +35,8 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
                     at += 10_000
                     noise = np.exp(spread * rng.standard_normal()) * (shape or {}).get(f"{shards}s-{replicas}r", 1.0)
                     table, busy = model.spread(on, shards, replicas), changes.get("busy", 1.0)
-                    samples += _cell(challenge, number, shards, replicas, docs, noise, at, busy * cores, table)
+                    times = changes.get("times", {}).get(f"{shards}s-{replicas}r", float)
+                    samples += _cell(challenge, number, shards, replicas, docs, noise, at, busy * cores, table, times)
     parameters = {"passes": passes, "words_mapping": "heavy", "capacity_clients": 8} | changes.get("parameters", {})
     nodes = [
         {"node": f"node {i + 1}", "version": "8.17.2", "jvm": "OpenJDK 21", "cores": 1, "heap_mb": 512}
@@ -45,7 +47,7 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
     return Race(document, samples, changes.get("failed", {}), parameters, nodes, {}, True)
 
 
-def _cell(challenge, number, shards, replicas, docs, noise, at, cores, table):
+def _cell(challenge, number, shards, replicas, docs, noise, at, cores, table, times):
     meta = {"cell": f"{shards}s-{replicas}r" + (f"-{docs}" if docs else ""), "pass": number, "success": True}
     more = {"shards": shards, "replicas": replicas, "rate": docs, "documents": DOCUMENTS}
     yield Sample("capacity-prepare", at, "prepare", 1.0, meta | more | {"shard_table": json.dumps(table)})
@@ -57,7 +59,7 @@ def _cell(challenge, number, shards, replicas, docs, noise, at, cores, table):
         rates["capacity-query"] = noise * (1 - docs * index_s) / query_s
     for kind, rate in rates.items():
         for i in range(int(rate * SECONDS) + 1):
-            start = at + 1 + round(1000 * i / rate)
+            start = at + 1 + round(1000 * SECONDS * times(i / rate / SECONDS))
             yield Sample(kind, start, kind, 5.0, meta | ({"success-count": 1} if kind == "capacity-index" else {}))
     for second in range(SECONDS):
         nodes = {

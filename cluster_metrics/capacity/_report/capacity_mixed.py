@@ -11,7 +11,7 @@ from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number
 from cluster_metrics.capacity.challenge import INDEX, QUERY
 
-from .cells import Cell, bottleneck, cells_of, changes, compared, compared_in
+from .cells import Cell, bottleneck, cells_of, changes, compared, compared_in, steady_of
 from .parts import SUMMARY, UNITS, framed, over, sheets, warnings
 
 __all__ = ["SUMMARY", "answer", "changes", "compared_in", "sections", "sheets", "warnings"]
@@ -25,16 +25,16 @@ def answer(race: Race) -> Iterator[Finding]:
     queries, indexed = cells_of(race, QUERY), cells_of(race, INDEX)
     if not queries:
         return
-    top = max(queries.values(), key=lambda c: median(c.rates()).value)
-    rate = median(top.rates())
+    top = max((steady_of(queries) or queries).values(), key=lambda c: c.throughput().value)
+    rate = top.throughput()
     text = f"{top.name}: {number(rate.value)} {UNITS[QUERY]} {interval(rate)} beside {top.rate:,.0f} {UNITS[INDEX]}"
     yield Finding("most", text, {"rate": rate})
     same = [cell for cell in queries.values() if cell.grid == top.grid]
     busiest = max(same, key=lambda cell: cell.rate)
     if busiest is not top:
         left = compared(busiest, top)
-        text = f"{busiest.rate:,.0f} {UNITS[INDEX]} leave {times_as_fast(left)} the searches there"
-        yield Finding("more documents", text, {"ratio": left})
+        told = f"leave {times_as_fast(left)} the searches there" if left.n else "leave no steady rate of searches"
+        yield Finding("more documents", f"{busiest.rate:,.0f} {UNITS[INDEX]} {told}", {"ratio": left} if left.n else {})
     yield Finding("limited by", f"{bottleneck(top.last, race)} in {top.name}")
     missed = [name for name, cell in queries.items() if _got(indexed, cell) < REACHED * cell.rate]
     text = f"indexed at the rate asked for in {len(queries) - len(missed)} of {len(queries)} configurations"
@@ -68,7 +68,7 @@ def _mixed(race: Race, queries: Mapping[str, Cell]) -> list[str | Table | Figure
         Column("wanted", "documents/s wanted", of=lambda cell: cell.rate),
         Column("got", "documents/s", of=got),
         share("reached", "reached", of=lambda cell: _got(indexed, cell) / cell.rate),
-        Column("searches", "searches/s", of=lambda cell: median(cell.rates())),
+        Column("searches", "searches/s", of=lambda cell: cell.throughput()),
         Column("over_least", "over the least rate", of=over_least),
     ]
     text = (
@@ -76,7 +76,8 @@ def _mixed(race: Race, queries: Mapping[str, Cell]) -> list[str | Table | Figure
         "reached, it had no room for that. `make plan` holds its model against these configurations."
     )
     table = Table.of("mixed", columns, list(queries.values()))
-    shown = {name: {"": compared(cell, base)} for name, cell in queries.items() if (base := least(cell)) is not cell}
+    others = {name: compared(cell, base) for name, cell in queries.items() if (base := least(cell)) is not cell}
+    shown = {name: {"": ratio} for name, ratio in others.items() if ratio.n}
     if not shown:
         return [text, table]
     caption = "Searches at each rate of documents over those at the least, with the same shards; with their intervals."

@@ -10,7 +10,8 @@ import numpy as np
 from _tools.report.gains import Gain
 from _tools.report.looks import BUSY, Looks
 from _tools.report.race import Race, Sample
-from _tools.report.stats import Estimate, Samples, paired_ratio
+from _tools.report.stats import Estimate, Samples, median, paired_ratio
+from _tools.report.steady import course, steady_from
 from _tools.report.text import number
 from cluster_metrics.capacity.challenge import INDEX, MONITOR, PREPARE, QUERY, change_of
 
@@ -19,14 +20,18 @@ from .model import Measured, Table
 
 @dataclass(frozen=True)
 class Pass(Looks):
-    """One cell in one pass, with what the monitor saw.
+    """One cell in one pass, with what the monitor saw: from when its rate was steady, or all of it where it never was.
 
     :param prepared: the sample of its preparation.
     :param requests: searches or documents that succeeded, in order of time.
+    :param cut_s: seconds before, which do not count.
+    :param steady: whether its rate came to be steady; if not, it carries no verdict.
     """
 
     prepared: Sample
     requests: Sequence[Sample]
+    cut_s: float = 0.0
+    steady: bool = True
 
     @property
     def table(self) -> Table:
@@ -51,6 +56,19 @@ class Pass(Looks):
         return early, late
 
 
+def steadied(one: Pass) -> Pass:
+    """A pass from when its rate is steady."""
+    at = np.array([s.at for s in one.requests])
+    rates = course(at, np.array([s.meta.get("success-count", 1) for s in one.requests]))
+    start = steady_from(rates)
+    if not start:
+        return replace(one, steady=start is not None)
+    cut = start * (at[-1] - at[0]) / len(rates)
+    looks = [look for look in one.looks if look.at >= at[0] + cut]
+    left = one.requests[int(np.searchsorted(at, at[0] + cut)) :]
+    return replace(one, looks=looks, requests=left, cut_s=cut / 1000)
+
+
 @dataclass(frozen=True)
 class Cell:
     """One cell of the grid, over its passes.
@@ -71,10 +89,22 @@ class Cell:
 
     @property
     def last(self) -> Pass:
-        return self.passes[max(self.passes)]
+        """The last pass that counts, of all where none does."""
+        return max((self.steady or self.passes).items())[1]
+
+    @property
+    def steady(self) -> Mapping[int, Pass]:
+        """The passes that count: those in which its rate was steady."""
+        return {number_of: one for number_of, one in self.passes.items() if one.steady}
 
     def rates(self) -> Samples:
-        return np.array([p.rate for p in self.passes.values()])
+        """The rate of each pass that counts; of all where none does."""
+        return np.array([p.rate for p in (self.steady or self.passes).values()])
+
+    def throughput(self) -> Estimate:
+        """The median of the rates; without an interval where the rate was never steady."""
+        found = median(self.rates())
+        return found if self.steady else replace(found, n=0, low=np.nan, high=np.nan)
 
     def trend(self) -> Estimate | None:
         """The rate of the second half of a pass over that of the first; None where one has too few requests."""
@@ -88,24 +118,32 @@ class Cell:
 
 def cells_of(race: Race, kind: str) -> dict[str, Cell]:
     """The cells of a race by name, in order of shards, replicas and rate; pass 0, which warms up, and passes without
-    requests are left out.
+    requests are left out. What is sent at a rate of its own counts from the first on, what is sent as fast as it is
+    answered from when it is steady.
 
     :param kind: ``capacity-query`` or ``capacity-index``.
     """
     grouped: dict[tuple[str, int], dict[str, list[Sample]]] = {}
     for sample in race.samples:
         if sample.kind in (kind, PREPARE, MONITOR) and sample.meta["pass"]:
-            one = grouped.setdefault((sample.meta["cell"], sample.meta["pass"]), {kind: [], PREPARE: [], MONITOR: []})
-            one[sample.kind].append(sample)
+            lists = grouped.setdefault((sample.meta["cell"], sample.meta["pass"]), {kind: [], PREPARE: [], MONITOR: []})
+            lists[sample.kind].append(sample)
     found: dict[str, dict[int, Pass]] = {}
     for (name, number_of), of in sorted(grouped.items()):
         if of[PREPARE] and len(of[kind]) > 1:
-            found.setdefault(name, {})[number_of] = Pass(of[MONITOR], of[PREPARE][0], of[kind])
+            one = Pass(of[MONITOR], of[PREPARE][0], of[kind])
+            paced = race.record.latencies or kind == INDEX and one.prepared.meta["rate"]
+            found.setdefault(name, {})[number_of] = one if paced else steadied(one)
     cells = []
     for name, passes in found.items():
         meta = next(iter(passes.values())).prepared.meta
         cells.append(Cell(name, meta["shards"], meta["replicas"], float(meta["rate"]), passes))
     return {cell.name: cell for cell in sorted(cells, key=lambda c: (c.shards, c.replicas, c.rate))}
+
+
+def steady_of(cells: Mapping[str, Cell]) -> dict[str, Cell]:
+    """The cells of which a pass counts."""
+    return {name: cell for name, cell in cells.items() if cell.steady}
 
 
 def waits_of(race: Race) -> dict[str, dict[int, Samples]]:
@@ -136,8 +174,8 @@ def kinds_of(race: Race) -> list[str]:
 
 
 def compared(own: Cell, base: Cell) -> Estimate:
-    """Throughput over that of another cell, within each pass that both have."""
-    common = sorted(set(own.passes) & set(base.passes))
+    """Throughput over that of another cell, within each pass that counts of both."""
+    common = sorted(set(own.steady) & set(base.steady))
     slow, fast = (np.array([cell.passes[p].rate for p in common]) for cell in (base, own))
     return paired_ratio(slow, fast) if common else Estimate(0, np.nan, np.nan, np.nan, np.nan)
 
@@ -154,7 +192,7 @@ def changes(race: Race) -> Iterator[Gain]:
         cells = cells_of(race, kind)
         for cell in cells.values():
             first = first_of(cells, cell)
-            if first and cell is not first and set(first.passes) & set(cell.passes):
+            if first and cell is not first and set(first.steady) & set(cell.steady):
                 change = change_of(cell.shards, cell.replicas, cell.rate, kind)
                 yield Gain(change, first.name, compared(cell, first), _cpu(cell, first))
 
@@ -163,7 +201,7 @@ def _cpu(cell: Cell, first: Cell) -> dict[str, Estimate | float]:
     """The CPU time of all nodes per search or document over that of another cell, in the passes that both know it."""
     known = [
         [sum(of.passes[p].cores().values()) / of.passes[p].rate for of in (first, cell)]
-        for p in sorted(set(first.passes) & set(cell.passes))
+        for p in sorted(set(first.steady) & set(cell.steady))
         if all(of.passes[p].cores() and of.passes[p].rate for of in (first, cell))
     ]
     base, own = np.array(known).T if known else (np.array([]), np.array([]))
@@ -178,10 +216,10 @@ def full_nodes(one: Pass, race: Race) -> dict[str, float]:
 
 
 def saturated(cell: Cell, race: Race) -> Cell:
-    """A cell without the passes in which no node was at its limit; all of it where nodes are held to no share, since
-    that cannot be told there."""
-    passes = {number_of: one for number_of, one in cell.passes.items() if full_nodes(one, race)}
-    return replace(cell, passes=passes) if race.shares() else cell
+    """A cell without the passes that were not steady, and without those in which no node was at its limit; the latter
+    stay where nodes are held to no share, since it cannot be told there."""
+    passes = {number_of: one for number_of, one in cell.steady.items() if not race.shares() or full_nodes(one, race)}
+    return replace(cell, passes=passes)
 
 
 def bottleneck(one: Pass, race: Race) -> str:
@@ -206,8 +244,9 @@ def bottleneck(one: Pass, race: Race) -> str:
 
 
 def compared_in(race: Race) -> list[Sample]:
-    """Passes as rounds: what a search, or else a document, takes at the throughput of a cell."""
+    """Passes that count as rounds: what a search, or else a document, takes at the throughput of a cell."""
     return [
         replace(one.prepared, cell=cell.name, meta={"pass": number_of, "ms": 1000 / one.rate})
         for cell, number_of, one in passes_of(dict(sorted(main_cells(race).items())))
+        if one.steady
     ]

@@ -12,7 +12,8 @@ from _tools.report.race import Race
 from _tools.report.references import CAPACITY
 from _tools.report.section import Block, Figure, Section
 from _tools.report.stability import told, too_few
-from _tools.report.stats import Estimate, median
+from _tools.report.stats import Estimate
+from _tools.report.steady import PART
 from _tools.report.table import Column, Words
 from _tools.report.table import Table as Sheet
 from _tools.report.text import count, interval, number, percent, started
@@ -31,6 +32,7 @@ from .cells import (
     kinds_of,
     main_cells,
     passes_of,
+    steady_of,
     waits_of,
 )
 from .claims import NEAR, claims, holds, seen
@@ -41,18 +43,20 @@ ARTICLE_DOCUMENTS = 10_000_000
 LATENCY_NEAR = 0.5
 """Change of the median of latency that is no drift: near saturation a few per cent of load change it as much."""
 COLUMNS = ("cell", "pass", "kind", "shards", "replicas", "rate", "documents", "requests", "per_s", "ms", "p50_ms",
-           "p99_ms", "rejected", "queue", "bottleneck", "shard_table")  # fmt: skip
+           "p99_ms", "rejected", "queue", "cut_s", "steady", "bottleneck", "shard_table")  # fmt: skip
 """Columns of ``es_profile_capacity.csv`` after the start (UTC)."""
 
 
 def framed(race: Race, kind: str, more: Callable[[Mapping[str, Cell]], list[Section]]) -> list[Section]:
-    """A report: what the race can show, the throughput of the cells of a kind, further sections that are made of these
-    cells, and what limited each; none without a cell."""
+    """A report: what the race can show, the throughput of the cells of a kind, further sections that are made of those
+    of which a pass counts, and what limited each; none without a cell."""
     cells = cells_of(race, kind)
     if not cells:
         return []
     title = f"{'Searches' if kind == QUERY else 'Indexing'}: throughput"
-    return around(race, [Section(title, [*_throughput(race, cells, kind), *_heat(cells, kind)]), *more(cells)])
+    counted = steady_of(cells)
+    throughput = Section(title, [*_throughput(race, cells, kind), *_heat(counted, kind)])
+    return around(race, [throughput, *(more(counted) if counted else ())])
 
 
 def around(race: Race, sections: list[Section]) -> list[Section]:
@@ -96,6 +100,8 @@ def sheets(race: Race) -> list[Sheet]:
                     "ms": 1000 / one.rate,
                     "rejected": one.rejected(),
                     "queue": one.queue(),
+                    "cut_s": one.cut_s,
+                    "steady": one.steady,
                     "bottleneck": bottleneck(one, race),
                 }
             )
@@ -149,7 +155,25 @@ def warnings(race: Race) -> list[RaceWarning]:
             found.append(RaceWarning("node-left", seen, "look into the log of that node", value=len(left)))
     of = race.record.compared
     found += too_few(of, min((len(cell.passes) for cell in cells.values()), default=of.enough))
-    return [*found, *_unsaturated(race, cells.values()), *_drift(race, cells.values())]
+    unsaturated, drift = _unsaturated(race, cells.values()), _drift(race, steady_of(cells).values())
+    return [*found, *_unsteady(cells.values()), *unsaturated, *drift]
+
+
+def _unsteady(cells: Iterable[Cell]) -> Iterator[RaceWarning]:
+    """Cells with passes in which the rate was never steady."""
+    unsteady = {cell.name: [one for one in cell.passes.values() if not one.steady] for cell in cells}
+    all_of = {cell.name: len(cell.passes) for cell in cells}
+    passes = [one for of in unsteady.values() for one in of]
+    if not passes:
+        return
+    named = ", ".join(f"{name} ({len(of)} of {all_of[name]} passes)" for name, of in unsteady.items() if of)
+    rising = sum(late > early for early, late in (one.halves for one in passes)) > len(passes) / 2
+    option = "raise first_pass_seconds and cell_warmup_seconds" if rising else "raise cell_seconds"
+    why = (
+        f"it takes {PART:.0%} of a pass at one level, up to its end, by the change points of its rate; what is not "
+        "steady counts for no verdict; other work on the machine makes rates change, too"
+    )
+    yield RaceWarning("not-steady", f"the rate was not steady in {named}", option, why, len(passes))
 
 
 def _sharing(race: Race) -> Iterator[RaceWarning]:
@@ -188,7 +212,7 @@ def _drift(race: Race, cells: Iterable[Cell]) -> list[RaceWarning]:
         ]
     else:
         what, most = "throughput", NEAR
-        levels = [{number_of: one.rate for number_of, one in cell.passes.items()} for cell in cells]
+        levels = [{number_of: one.rate for number_of, one in cell.steady.items()} for cell in cells]
     changes = [of[max(of)] / of[min(of)] for of in levels if len(of) > 1]
     change = float(np.exp(np.mean(np.log(changes)))) if changes else 1.0
     if 1 - most < change < 1 + most:
@@ -206,15 +230,17 @@ def answer_of_grid(race: Race, kind: str) -> Iterator[Finding]:
     cells = cells_of(race, kind)
     if not cells:
         return
-    first, top = first_of(cells, next(iter(cells.values()))), max(cells.values(), key=lambda c: median(c.rates()).value)
+    first = first_of(cells, next(iter(cells.values())))
+    top = max((steady_of(cells) or cells).values(), key=lambda c: c.throughput().value)
     for name, cell in (("one shard", first), ("most", top)):
         if cell:
-            rate = median(cell.rates())
+            rate = cell.throughput()
             text = f"{cell.name}: {number(rate.value)} {UNITS[kind]} {interval(rate)}"
+            text += "" if cell.steady else ", never steady"
             figures = {"rate": rate}
-            if first and cell is not first:
-                figures["ratio"] = compared(cell, first)
-                text += f", {times_as_fast(figures['ratio'])} that of {first.name}"
+            if first and cell is not first and (ratio := compared(cell, first)).n:
+                figures["ratio"] = ratio
+                text += f", {times_as_fast(ratio)} that of {first.name}"
             yield Finding(name, text, figures)
     yield Finding("limited by", f"{bottleneck(top.last, race)} in {top.name}")
     if found := [holds(ratio, claim) for claim, ratio in seen(cells, kind)]:
@@ -234,8 +260,8 @@ def _throughput(race: Race, cells: Mapping[str, Cell], kind: str) -> list[str | 
         rows.append(
             {
                 "cell": cell.name,
-                "n": len(cell.passes),
-                "rate": median(cell.rates()),
+                "n": len(cell.steady),
+                "rate": cell.throughput(),
                 "over_no_replicas": over(cell, next(same, None)),
                 "over_first": over(cell, first_of(cells, cell)),
                 "trend": cell.trend(),
@@ -265,7 +291,7 @@ def _heat(cells: Mapping[str, Cell], kind: str) -> list[Figure]:
     first = shown.get((1, 0))
     if not first or len(shown) < 4:
         return []
-    values = {place: compared(cell, first) for place, cell in shown.items()}
+    values = {place: ratio for place, cell in shown.items() if (ratio := compared(cell, first)).n}
     caption = f"{UNITS[kind].capitalize()} over those of one shard without replicas."
     return [Figure(plots.heat(values, "replicas", "shards"), caption)]
 
@@ -319,7 +345,7 @@ def _expected(cells: Mapping[str, Cell], kind: str, meaning: str, article: Mappi
     )
     shown: dict[str, dict[str, Estimate]] = {}
     for name, cell in cells.items():
-        shown[name] = {"measured": compared(cell, first)}
+        shown[name] = {"measured": ratio} if (ratio := compared(cell, first)).n else {}
         if np.isfinite(found[name]["held out"]):
             shown[name]["model, cell held out"] = _point(found[name]["held out"])
         if name in article:
@@ -343,6 +369,7 @@ def _limits(race: Race) -> list[str | Sheet]:
         Column("pass", "pass", of=lambda of: str(of[1])),
         Words("shards", "shards (p primary, r replica)", of=lambda of: held(of[2])),
         Words("bottleneck", "bottleneck", of=lambda of: bottleneck(of[2], race)),
+        Column("from", "steady from", of=lambda of: f"{of[2].cut_s:.1f} s" if of[2].steady else "never"),
         Words("cores", "CPU cores used", of=lambda of: ", ".join(f"{n} {c:.2f}" for n, c in of[2].cores().items())),
         Column("client", "client", of=lambda of: f"{client[0]:.2f}" if (client := of[2].client()) else None),
         Column("queue", "queue", of=lambda of: of[2].queue()),
@@ -350,6 +377,7 @@ def _limits(race: Race) -> list[str | Sheet]:
     ]
     text = (
         f"A node that used {BUSY:.0%} of its share of the CPU is the bottleneck, or else the load driver's machine; "
-        "the queue is the longest that was seen, at one look a second."
+        "the queue is the longest that was seen, at one look a second. What lies before the last change of a pass's "
+        "rate, by which this became steady, counts for nothing."
     )
     return [text, Sheet.of("limits", columns, passes_of(main_cells(race)))]

@@ -174,6 +174,86 @@ def test_nodes_that_share_the_cores_freely_are_warned_of():
     assert [w.kind for w in answer_of(drifting).warnings] == ["shared-cores"]
 
 
+def slow_at_first(part):
+    """A fifth of the time at half the rate: the first ninth of the requests."""
+    return part * 1.8 if part < 1 / 9 else 0.2 + (part - 1 / 9) * 0.9
+
+
+def rising(part):
+    """A rate that rises to three times what it is at first."""
+    return ((1 + 8 * part) ** 0.5 - 1) / 2
+
+
+def falling(part):
+    """A rate that falls to half of what it was after 60 % of the time."""
+    return 0.8 * part if part < 0.75 else 0.6 + 1.6 * (part - 0.75)
+
+
+@pytest.mark.parametrize(
+    "challenge, kind", [("capacity-query", "capacity-query"), ("capacity-indexing", "capacity-index")]
+)
+def test_a_pass_counts_from_when_its_rate_is_steady(challenge, kind):
+    found = {
+        name: capacity_cells.cells_of(made("r", challenge, spread=0.0, times=times), kind)["3s-0r"]
+        for name, times in (("even", {}), ("slow at first", {"3s-0r": slow_at_first}))
+    }
+    slow, even = found["slow at first"], found["even"]
+    for number, one in slow.passes.items():
+        whole = even.passes[number]
+        assert one.steady and one.cut_s == pytest.approx(1, abs=0.4) and whole.cut_s == 0
+        assert one.rate == pytest.approx(whole.rate / 0.9, rel=0.02)
+        assert len(one.looks) < len(whole.looks) and one.looks[0].at >= one.requests[0].at - 400
+        assert one.cores() == pytest.approx(whole.cores())
+
+
+def test_a_cell_that_is_never_steady_counts_for_no_verdict():
+    even = {f"{s}s-{r}r": 1.0 for s in (1, 2, 3) for r in (0, 1, 2)}
+    race = made("r", "capacity-query", 6, shape=even | {"2s-1r": 0.3}, times={"2s-1r": rising})
+    claim = "2 shards with 1 replica on three nodes stay below three nodes"
+    assert not any(claim in str(s.tables) for s in sections(race, "published"))
+    (warning,) = answer_of(race).warnings
+    assert (warning.kind, warning.seen) == ("not-steady", "the rate was not steady in 2s-1r (6 of 6 passes)")
+    assert warning.option == "raise first_pass_seconds and cell_warmup_seconds" and warning.value == 6
+    shown = row(race, "Searches: throughput", "2s-1r")
+    assert shown["n"] == 0 and shown["rate"].value > 0 and not shown["rate"].known and shown["over_first"].n == 0
+    assert {r["steady"] for r in sheets(race)[0].rows if r["cell"] == "2s-1r"} == {False}
+    assert "2s-1r" not in compared_in(race).names and len(compared_in(race).names) == 8
+    assert len(list(capacity_cells.changes(race))) == 7
+    cells = capacity_cells.cells_of(race, "capacity-query")
+    assert not capacity_cells.saturated(cells["2s-1r"], race).passes
+    limits = [r for s in sections(race, "Bottleneck") for t in s.tables for r in t.rows]
+    assert {r["from"] for r in limits if r["cell"] == "2s-1r"} == {"never"}
+    assert {r["from"] for r in limits if r["cell"] != "2s-1r"} == {"0.0 s"}
+
+
+def test_single_passes_that_are_not_steady_are_left_out_and_named():
+    whole, other = (made("r", "capacity-query", 6, spread=0.0, times=t) for t in ({}, {"1s-0r": falling}))
+    samples = [s for s in whole.samples if (s.meta["cell"], s.meta["pass"]) != ("1s-0r", 3)]
+    samples += [s for s in other.samples if (s.meta["cell"], s.meta["pass"]) == ("1s-0r", 3)]
+    race = replace(whole, samples=samples)
+    (warning,) = answer_of(race).warnings
+    assert warning.seen == "the rate was not steady in 1s-0r (1 of 6 passes)" and warning.option == "raise cell_seconds"
+    cells = capacity_cells.cells_of(race, "capacity-query")
+    assert set(cells["1s-0r"].steady) == {1, 2, 4, 5, 6} and len(cells["1s-0r"].rates()) == 5
+    assert capacity_cells.compared(cells["3s-0r"], cells["1s-0r"]).n == 5
+    assert holds(race, "a second shard on a second node doubles throughput") == "too few passes, it takes 6"
+
+
+def test_a_race_of_which_no_pass_is_steady_is_reported_all_the_same():
+    names = [f"{s}s-{r}r" for s in (1, 2, 3) for r in (0, 1, 2)]
+    for challenge in ("capacity-query", "capacity-indexing", "capacity-mixed"):
+        race = made("r", challenge, 6, times=dict.fromkeys(names, rising))
+        answer = answer_of(race)
+        assert "not-steady" in [w.kind for w in answer.warnings] and "most" in dict(answer.lines())
+        assert sections(race, "throughput") and not list(compared_in(race).names)
+
+
+def test_documents_that_are_sent_at_a_rate_of_their_own_count_from_the_first_on():
+    race = made("r", "capacity-mixed", times={"1s-0r": slow_at_first})
+    assert not capacity_cells.cells_of(race, "capacity-index")["1s-0r-50"].passes[1].cut_s
+    assert capacity_cells.cells_of(race, "capacity-query")["1s-0r-50"].passes[1].cut_s
+
+
 @pytest.mark.parametrize("busy, warned", [(1.0, []), (0.91, []), (0.89, ["not-saturated"])])
 def test_cells_that_leave_every_node_idle_are_warned_of(busy, warned):
     found = answer_of(made("r", "capacity-query", passes=6, busy=busy)).warnings
