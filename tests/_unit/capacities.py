@@ -23,7 +23,7 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
     :param on: nodes.
     :param shape: factors on throughput by cell.
     :param changes: of its properties: ``parameters``, ``document``, ``failed``, ``busy`` (the part of its share that
-        each node uses), or ``times`` (by cell, when a part of its
+        each node uses), ``process`` (cores of the busiest process of Rally), or ``times`` (by cell, when a part of its
         requests was sent, as part of its time).
     """
     rng = np.random.default_rng(3)
@@ -36,7 +36,8 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
                     noise = np.exp(spread * rng.standard_normal()) * (shape or {}).get(f"{shards}s-{replicas}r", 1.0)
                     table, busy = model.spread(on, shards, replicas), changes.get("busy", 1.0)
                     times = changes.get("times", {}).get(f"{shards}s-{replicas}r", float)
-                    samples += _cell(challenge, number, shards, replicas, docs, noise, at, busy * cores, table, times)
+                    cell = _cell(challenge, number, shards, replicas, docs, noise, at, busy * cores, table, times)
+                    samples += _with_processes(cell, changes.get("process"))
     parameters = {"passes": passes, "words_mapping": "heavy", "capacity_clients": 8} | changes.get("parameters", {})
     nodes = [
         {"node": f"node {i + 1}", "version": "8.17.2", "jvm": "OpenJDK 21", "cores": 1, "heap_mb": 512}
@@ -45,6 +46,14 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
     ]
     document = {"race-id": race_id, "challenge": challenge, "results": {"any": 1}} | changes.get("document", {})
     return Race(document, samples, changes.get("failed", {}), parameters, nodes, {}, True)
+
+
+def _with_processes(samples, cores):
+    """Looks tell the CPU time of a process of Rally that uses so many cores; none without them."""
+    for sample in samples:
+        if sample.kind == "capacity-monitor" and cores is not None:
+            sample.meta["processes"] = json.dumps({"7": cores * sample.at})
+        yield sample
 
 
 def _cell(challenge, number, shards, replicas, docs, noise, at, cores, table, times):

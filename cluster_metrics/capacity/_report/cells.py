@@ -37,6 +37,10 @@ class Pass(Looks):
     def table(self) -> Table:
         return json.loads(self.prepared.meta["shard_table"])
 
+    def busiest_process(self) -> float:
+        """CPU cores that the busiest of Rally's processes used; 0 where that was not told."""
+        return max(self.processes().values(), default=0.0)
+
     @cached_property
     def rate(self) -> float:
         """Searches or acknowledged documents per second, from the first start of a request to the last."""
@@ -222,6 +226,15 @@ def saturated(cell: Cell, race: Race) -> Cell:
     return replace(cell, passes=passes)
 
 
+def limited_by_client(one: Pass, race: Race) -> bool:
+    """Whether the load driver was at its limit and no node was: a process of it, which runs its clients in one thread,
+    or its machine, unless that is full of nodes that are held to no share."""
+    if full_nodes(one, race):
+        return False
+    _, busy = one.client() or (0.0, 0.0)
+    return one.busiest_process() >= BUSY or busy >= BUSY and bool(race.shares() or race.local is False)
+
+
 def bottleneck(one: Pass, race: Race) -> str:
     """What limits a cell, by the CPU that was used."""
     used, held = one.cores(), race.shares()
@@ -229,6 +242,8 @@ def bottleneck(one: Pass, race: Race) -> str:
         return "not recorded"
     if full := full_nodes(one, race):
         return ", ".join(f"{node} ({part:.0%})" for node, part in full.items())
+    if (process := one.busiest_process()) >= BUSY:
+        return f"the client, a process of which used {process:.0%} of a core"
     client, busy = one.client() or (0.0, 0.0)
     if busy >= BUSY and race.local is not False:
         rest = f"nodes {number(sum(used.values()))}, client {number(client)} cores"

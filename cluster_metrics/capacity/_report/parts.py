@@ -30,6 +30,7 @@ from .cells import (
     first_of,
     full_nodes,
     kinds_of,
+    limited_by_client,
     main_cells,
     passes_of,
     steady_of,
@@ -188,17 +189,23 @@ def _sharing(race: Race) -> Iterator[RaceWarning]:
 
 
 def _unsaturated(race: Race, cells: Iterable[Cell]) -> Iterator[RaceWarning]:
-    """Cells of a closed loop in which no node used up its share in most passes."""
-    if race.record.latencies or not race.shares():
-        return
-    idle = []
+    """Cells that were limited by the client in most passes; and those of a closed loop that were limited by nothing,
+    since no node used up its share."""
+    of_client, idle = [], []
     for cell in cells:
         known = [one for one in cell.passes.values() if one.cores()]
-        if sum(not full_nodes(one, race) for one in known) > len(known) / 2:
+        if sum(limited_by_client(one, race) for one in known) > len(known) / 2:
+            of_client.append(cell.name)
+        elif sum(not full_nodes(one, race) for one in known) > len(known) / 2:
             idle.append(cell.name)
-    if idle:
-        seen = f"no node used {BUSY:.0%} of its CPU in most passes of {', '.join(idle)}"
-        why = "what such a cell carries is more than its throughput"
+    why = "what such a cell carries is more than its throughput"
+    if of_client:
+        seen = f"the client or its machine was at its limit, and no node, in most passes of {', '.join(of_client)}"
+        option = "lower NODE_CORES, or run the load driver" if race.shares() and race.local else "run the load driver"
+        option += " on a machine of its own or on several"
+        yield RaceWarning("client-limited", seen, option, why, len(of_client))
+    if idle and race.shares() and not race.record.latencies:
+        seen = f"no node used {BUSY:.0%} of its CPU in most passes of {', '.join(idle)}, and the client had room"
         yield RaceWarning("not-saturated", seen, "raise capacity_clients", why, len(idle))
 
 
@@ -376,8 +383,8 @@ def _limits(race: Race) -> list[str | Sheet]:
         Column("rejected", "rejected", of=lambda of: of[2].rejected()),
     ]
     text = (
-        f"A node that used {BUSY:.0%} of its share of the CPU is the bottleneck, or else the load driver's machine; "
-        "the queue is the longest that was seen, at one look a second. What lies before the last change of a pass's "
-        "rate, by which this became steady, counts for nothing."
+        f"A node that used {BUSY:.0%} of its share of the CPU is the bottleneck, or else a process of the client that "
+        "used so much of a core, or its machine; the queue is the longest that was seen, at one look a second. What "
+        "lies before the last change of a pass's rate, by which this became steady, counts for nothing."
     )
     return [text, Sheet.of("limits", columns, passes_of(main_cells(race)))]

@@ -254,6 +254,31 @@ def test_documents_that_are_sent_at_a_rate_of_their_own_count_from_the_first_on(
     assert capacity_cells.cells_of(race, "capacity-query")["1s-0r-50"].passes[1].cut_s
 
 
+@pytest.mark.parametrize("process, busy, warned", [(0.95, 0.5, ["client-limited"]), (0.95, 1.0, []),
+                                                   (0.85, 0.5, ["not-saturated"])])  # fmt: skip
+def test_a_client_at_its_limit_is_told_from_too_few_clients(process, busy, warned):
+    race = made("r", "capacity-query", 6, busy=busy, process=process)
+    found = answer_of(race).warnings
+    assert [w.kind for w in found] == warned
+    one = capacity_cells.cells_of(race, "capacity-query")["1s-0r"].passes[1]
+    if warned == ["client-limited"]:
+        assert "1s-0r, 1s-1r" in found[0].seen and found[0].value == 9
+        assert found[0].option.startswith("lower NODE_CORES, or run the load driver")
+        assert capacity_cells.bottleneck(one, race) == "the client, a process of which used 95% of a core"
+    elif not warned:
+        assert capacity_cells.bottleneck(one, race).startswith("node 1 (100%)")
+
+
+def test_a_machine_that_is_full_before_its_nodes_are_is_a_limit_of_the_client():
+    race = made("r", "capacity-query", 6, busy=0.5)
+    for look in race.of(MONITOR):
+        look.meta["host_idle_ms"] = 0.0
+    (warning,) = answer_of(race).warnings
+    assert warning.kind == "client-limited"
+    free = replace(race, target=[{k: v for k, v in n.items() if "cpu" not in k} for n in race.target])
+    assert [w.kind for w in answer_of(free).warnings] == ["shared-cores"]
+
+
 @pytest.mark.parametrize("busy, warned", [(1.0, []), (0.91, []), (0.89, ["not-saturated"])])
 def test_cells_that_leave_every_node_idle_are_warned_of(busy, warned):
     found = answer_of(made("r", "capacity-query", passes=6, busy=busy)).warnings
