@@ -40,7 +40,7 @@ def stretches(rates: Samples) -> list[int]:
     if not noise:
         return [0]
     found = KernelCPD(kernel="linear", min_size=SHORTEST).fit((rates / noise).reshape(-1, 1))
-    return [0, *found.predict(pen=PENALTY * np.log(len(rates)))[:-1]]
+    return [0, *map(int, found.predict(pen=PENALTY * np.log(len(rates)))[:-1])]
 
 
 def steady_from(rates: Samples) -> int | None:

@@ -104,10 +104,17 @@ class Arrivals:
 class QueryParams(CapacityParams):
     """The queries in turn. Mandatory keys: ``cell``, ``shards``; track parameter: ``count_all_hits``."""
 
+    def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
+        super().__init__(track, params, **kwargs)
+        self._texts: list[str] = []
+
     @cached_property
     def _queries(self) -> Iterator[str]:
-        """Each client begins at a place of its own."""
-        texts = self._prepared.corpus.queries(QUERIES)
+        """Each client begins at a place of its own. The first to ask makes them for all in its process, which would
+        stand still for each of them, and clients begin one after the other."""
+        if not self._texts:
+            self._texts += self._prepared.corpus.queries(QUERIES)
+        texts = self._texts
         first = self.client * QUERIES // self.clients
         return itertools.cycle(texts[first:] + texts[:first])
 

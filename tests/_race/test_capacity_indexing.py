@@ -16,7 +16,8 @@ UNIFIED = Path("/sys/fs/cgroup/cgroup.controllers")
 
 
 def test_the_plain_command_starts_the_three_nodes_that_it_needs(tmp_path):
-    grid = params(tmp_path / "params.json", capacity_shards=[1], capacity_replicas=[0, 2], capacity_bulk_size=2)
+    changes = {"capacity_shards": [1], "capacity_replicas": [0, 2], "capacity_bulk_size": 2, "cell_seconds": 6}
+    grid = params(tmp_path / "params.json", **changes)
     try:
         race = make("race", TEST_MODE=1, CHALLENGE="capacity-indexing", RACE_ID="i", PARAMS=grid, WORK=WORK)
         assert race.returncode == 0, race.stdout[-5000:]
@@ -30,6 +31,11 @@ def test_the_plain_command_starts_the_three_nodes_that_it_needs(tmp_path):
             rows = list(csv.DictReader(f))
         assert {(row["cell"], row["pass"]) for row in rows} == {(c, n) for c in ("1s-0r", "1s-2r") for n in "12"}
         assert all(int(row["requests"]) > 5 for row in rows)
+        assert {row["steady"] for row in rows} <= {"True", "False"}
+        assert all(0 <= float(row["cut_s"]) <= (row["steady"] == "True") * 2 for row in rows), rows
+        unsteady = {row["cell"] for row in rows if row["steady"] == "False"}
+        named = [warning["seen"] for warning in record["answer"]["warnings"] if warning["kind"] == "not-steady"]
+        assert len(named) == bool(unsteady) and all(cell in named[0] for cell in unsteady), rows
     finally:
         shutil.rmtree(Launcher(WORK, DOWNLOADS).root)
         shutil.rmtree(WORK)

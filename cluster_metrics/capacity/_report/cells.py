@@ -60,6 +60,13 @@ class Pass(Looks):
         return early, late
 
 
+def together(one: Pass, seconds: float) -> Pass:
+    """A pass while all clients sent: each does for so many seconds, so the first that began is the first to stop."""
+    end = one.requests[0].at + 1000 * seconds
+    requests = [request for request in one.requests if request.at <= end]
+    return replace(one, looks=[look for look in one.looks if look.at <= end], requests=requests)
+
+
 def steadied(one: Pass) -> Pass:
     """A pass from when its rate is steady."""
     at = np.array([s.at for s in one.requests])
@@ -67,7 +74,7 @@ def steadied(one: Pass) -> Pass:
     start = steady_from(rates)
     if not start:
         return replace(one, steady=start is not None)
-    cut = start * (at[-1] - at[0]) / len(rates)
+    cut = float(start * (at[-1] - at[0]) / len(rates))
     looks = [look for look in one.looks if look.at >= at[0] + cut]
     left = one.requests[int(np.searchsorted(at, at[0] + cut)) :]
     return replace(one, looks=looks, requests=left, cut_s=cut / 1000)
@@ -136,8 +143,10 @@ def cells_of(race: Race, kind: str) -> dict[str, Cell]:
     for (name, number_of), of in sorted(grouped.items()):
         if of[PREPARE] and len(of[kind]) > 1:
             one = Pass(of[MONITOR], of[PREPARE][0], of[kind])
-            paced = race.record.latencies or kind == INDEX and one.prepared.meta["rate"]
-            found.setdefault(name, {})[number_of] = one if paced else steadied(one)
+            if not race.record.latencies:
+                one = together(one, race.parameters.get("cell_seconds", np.inf))
+                one = one if kind == INDEX and one.prepared.meta["rate"] else steadied(one)
+            found.setdefault(name, {})[number_of] = one
     cells = []
     for name, passes in found.items():
         meta = next(iter(passes.values())).prepared.meta

@@ -206,6 +206,19 @@ def test_a_pass_counts_from_when_its_rate_is_steady(challenge, kind):
         assert one.cores() == pytest.approx(whole.cores())
 
 
+def test_requests_of_clients_that_stop_after_the_first_of_them_do_not_count():
+    race = made("r", "capacity-query", spread=0.0, parameters={"cell_seconds": 5})
+    last = max(s.at for s in race.of("capacity-query"))
+    late = [replace(s, at=last + 100 * n) for n, s in enumerate(race.of("capacity-query")[-5:], 1)]
+    longer = replace(race, samples=[*race.samples, *late])
+    for parameters, same in (({"cell_seconds": 5}, True), ({"cell_seconds": 6}, False)):
+        found = [
+            capacity_cells.cells_of(replace(r, parameters=r.parameters | parameters), "capacity-query")["3s-2r"]
+            for r in (race, longer)
+        ]
+        assert (found[0].passes[3].rate == found[1].passes[3].rate) is same
+
+
 def test_a_cell_that_is_never_steady_counts_for_no_verdict():
     even = {f"{s}s-{r}r": 1.0 for s in (1, 2, 3) for r in (0, 1, 2)}
     race = made("r", "capacity-query", 6, shape=even | {"2s-1r": 0.3}, times={"2s-1r": rising})
