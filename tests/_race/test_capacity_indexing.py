@@ -3,12 +3,15 @@
 import csv
 import json
 import shutil
+import time
 from pathlib import Path
 
+import conftest
 from conftest import DOWNLOADS, ROOT, make
 from grids import params
 
 from _tools.elasticsearch.nodes import Launcher
+from _tools.race.delay import delayed
 
 WORK = ROOT / "_work" / "test-indexing"
 UNIFIED = Path("/sys/fs/cgroup/cgroup.controllers")
@@ -39,3 +42,28 @@ def test_the_plain_command_starts_the_three_nodes_that_it_needs(tmp_path):
     finally:
         shutil.rmtree(Launcher(WORK, DOWNLOADS).root)
         shutil.rmtree(WORK)
+
+
+def test_a_pass_in_which_nothing_was_answered_for_half_its_time_counts_for_no_verdict(loaded, tmp_path):
+    created = 0
+
+    def tap(chunk, out):
+        nonlocal created
+        created += out and chunk.startswith(b"PUT /cluster-metrics-words-1 ")
+        if created == 2 and out and chunk.startswith(b"POST /cluster-metrics-words-1/_doc"):  # in pass 1
+            created += 1
+            time.sleep(5)  # the relay has one thread
+
+    changes = {"cell_seconds": 10, "first_pass_seconds": 2, "passes": 2}
+    grid = params(tmp_path / "params.json", capacity_shards=[1], **changes)
+    with delayed(loaded["target"].removeprefix("http://"), 0, lambda: tap) as host:
+        race = make("race", TEST_MODE=1, CHALLENGE="capacity-indexing", HOSTS=host, RACE_ID="unsteady", PARAMS=grid)
+    assert race.returncode == 0, race.stdout[-5000:]
+    with open(conftest.WORK / "reports" / "unsteady" / "es_profile_capacity.csv") as f:
+        steady = {row["pass"]: (row["steady"], row["cut_s"]) for row in csv.DictReader(f)}
+    assert set(steady) == {"1", "2"} and steady["1"] == ("False", "0.0"), steady
+    record = json.loads((conftest.WORK / "reports" / "unsteady" / "report.json").read_text())
+    (named,) = (w for w in record["answer"]["warnings"] if w["kind"] == "not-steady")
+    assert named["seen"].startswith("the rate was not steady in 1s-0r (") and "raise " in named["option"]
+    rows = {t["key"]: t["rows"] for section in record["sections"] for t in section["tables"]}
+    assert rows["throughput capacity-index"][0]["n"] == [one for one, _ in steady.values()].count("True")

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from _tools.report import plots
 from _tools.report.answer import Finding, RaceWarning, times_as_fast
-from _tools.report.looks import BUSY
-from _tools.report.race import Race
+from _tools.report.looks import BUSY, Looks
+from _tools.report.race import Race, Sample
 from _tools.report.references import CAPACITY
 from _tools.report.section import Block, Figure, Section
 from _tools.report.stability import told, too_few
@@ -17,7 +18,7 @@ from _tools.report.steady import PART
 from _tools.report.table import Column, Words
 from _tools.report.table import Table as Sheet
 from _tools.report.text import count, interval, number, percent, started
-from cluster_metrics.capacity.challenge import INDEX, PREPARE, QUERY
+from cluster_metrics.capacity.challenge import INDEX, MONITOR, PREPARE, QUERY
 from cluster_metrics.capacity.indices import is_even
 
 from . import model
@@ -148,16 +149,28 @@ def _frame(race: Race) -> str:
 
 def warnings(race: Race) -> list[RaceWarning]:
     """What speaks against the figures: nodes that add no capacity or left, few passes, a drift."""
-    cells = main_cells(race)
-    found = list(_sharing(race))
-    for cell, number_of, one in passes_of(cells):
-        if left := one.left():
-            seen = f"{', '.join(left)} left during {cell.name} of pass {number_of}"
-            found.append(RaceWarning("node-left", seen, "look into the log of that node", value=len(left)))
-    of = race.record.compared
-    found += too_few(of, min((len(cell.passes) for cell in cells.values()), default=of.enough))
+    cells, found = main_cells(race), [*_sharing(race), *_left(race)]
     unsaturated, drift = _unsaturated(race, cells.values()), _drift(race, steady_of(cells).values())
-    return [*found, *_unsteady(cells.values()), *unsaturated, *drift]
+    return [*found, *_unsteady(cells.values()), *_few(race, cells.values()), *unsaturated, *drift]
+
+
+def _few(race: Race, cells: Iterable[Cell]) -> list[RaceWarning]:
+    """Whether a cell has fewer passes that count than a verdict takes; what were not steady have to be raced again."""
+    of = race.record.compared
+    counted, raced = min(((len(cell.steady), len(cell.passes)) for cell in cells), default=(of.enough, 0))
+    option = f"race with {of.parameter}:{raced + of.enough - counted} or more"
+    return [replace(warning, option=option) for warning in too_few(of, counted)]
+
+
+def _left(race: Race) -> Iterator[RaceWarning]:
+    """Nodes that left during a pass, the part of it that does not count included."""
+    looks: dict[tuple[str, int], list[Sample]] = {}
+    for look in race.of(MONITOR):
+        looks.setdefault((look.meta["cell"], look.meta["pass"]), []).append(look)
+    for (cell, number_of), of in looks.items():
+        if number_of and (left := Looks(of).left()):
+            seen = f"{', '.join(left)} left during {cell} of pass {number_of}"
+            yield RaceWarning("node-left", seen, "look into the log of that node", value=len(left))
 
 
 def _unsteady(cells: Iterable[Cell]) -> Iterator[RaceWarning]:

@@ -281,7 +281,7 @@ def _said(cells: Cells, models: Models, goal: Goal, best: Layout, load: str) -> 
 
 
 def _saturated(races: Sequence[Race], kind: str, challenge: str) -> list[Measured]:
-    """The cells of a kind in the races of a challenge, by the passes in which a node was at its limit."""
+    """The cells of a kind in the races of a challenge, by the steady passes in which a node was at its limit."""
     cells = [
         capacity.saturated(cell, race)
         for race in races
@@ -323,6 +323,11 @@ def _doubts(races: Sequence[Race]) -> Iterable[str]:
         if any("cpu_held_by" in node for node in race.target):
             yield f"Race [{race.id}] simulates nodes on one machine: take the shape from it, and race on your own."
         passes = [one for _, _, one in capacity.passes_of(capacity.main_cells(race))]
+        if unsteady := sum(not one.steady for one in passes):
+            yield (
+                f"Race [{race.id}]: in {unsteady} of {len(passes)} cells and passes the rate was not steady, and they "
+                "are left out."
+            )
         free = sum(not capacity.full_nodes(one, race) for one in passes)
         if free:
             yield (

@@ -1,5 +1,6 @@
 """The report of a capacity race, on races made of known costs."""
 
+import json
 import re
 from dataclasses import replace
 
@@ -224,7 +225,8 @@ def test_a_cell_that_is_never_steady_counts_for_no_verdict():
     race = made("r", "capacity-query", 6, shape=even | {"2s-1r": 0.3}, times={"2s-1r": rising})
     claim = "2 shards with 1 replica on three nodes stay below three nodes"
     assert not any(claim in str(s.tables) for s in sections(race, "published"))
-    (warning,) = answer_of(race).warnings
+    warning, few = answer_of(race).warnings
+    assert (few.kind, few.value) == ("too-few", 0)
     assert (warning.kind, warning.seen) == ("not-steady", "the rate was not steady in 2s-1r (6 of 6 passes)")
     assert warning.option == "raise first_pass_seconds and cell_warmup_seconds" and warning.value == 6
     shown = row(race, "Searches: throughput", "2s-1r")
@@ -244,7 +246,8 @@ def test_single_passes_that_are_not_steady_are_left_out_and_named():
     samples = [s for s in whole.samples if (s.meta["cell"], s.meta["pass"]) != ("1s-0r", 3)]
     samples += [s for s in other.samples if (s.meta["cell"], s.meta["pass"]) == ("1s-0r", 3)]
     race = replace(whole, samples=samples)
-    (warning,) = answer_of(race).warnings
+    warning, few = answer_of(race).warnings
+    assert few.brief == "5 passes are too few for a verdict; race with passes:7 or more"
     assert warning.seen == "the rate was not steady in 1s-0r (1 of 6 passes)" and warning.option == "raise cell_seconds"
     cells = capacity_cells.cells_of(race, "capacity-query")
     assert set(cells["1s-0r"].steady) == {1, 2, 4, 5, 6} and len(cells["1s-0r"].rates()) == 5
@@ -332,3 +335,12 @@ def test_the_unit_of_replication_is_named_in_good_english():
     assert (
         "Intervals come from 3 passes of one race" in text and "With fewer than 10 passes they are too narrow" in text
     )
+
+
+def test_a_node_that_leaves_before_a_pass_counts_is_named():
+    race = made("r", "capacity-query", 6, times={"1s-0r": slow_at_first})
+    for look in race.of(MONITOR)[-5 * 9 * 6 :][1:5]:  # after the first look of the first pass that counts
+        nodes = json.loads(look.meta["nodes"])
+        look.meta["nodes"] = json.dumps({name: of for name, of in nodes.items() if name != "node 2"})
+    (left,) = (warning for warning in answer_of(race).warnings if warning.kind == "node-left")
+    assert left.seen == "node 2 left during 1s-0r of pass 1"

@@ -168,6 +168,17 @@ def test_cells_of_two_numbers_of_nodes_must_be_one_more():
         plan([few("q", "capacity-query"), few("q2", "capacity-query", on=2)], Goal(docs=0, searches=100, replicas=1))
 
 
+def test_passes_that_were_not_steady_are_left_out():
+    names, goal = [f"{s}s-{r}r" for s in (1, 2, 3) for r in (0, 1, 2)], Goal(docs=0, searches=100, replicas=1)
+    late = dict.fromkeys(names, lambda part: 0.8 * part if part < 0.75 else 0.6 + 1.6 * (part - 0.75))
+    race = made("q", "capacity-query")
+    fell = made("fell", "capacity-query", shape=dict.fromkeys(names, 3.0), times=late)
+    (nodes,) = {plan(races, goal).split(",")[0] for races in ([race], [race, fell])}
+    assert nodes.startswith("# Plan\n\n- **Nodes: ")
+    text = plan([race, fell], goal)
+    assert "Race [fell]: in 27 of 27 cells and passes the rate was not steady, and they are left out" in text
+
+
 def test_cells_in_which_no_node_was_at_its_limit_are_left_out():
     race, goal = made("q", "capacity-query"), Goal(docs=0, searches=100, replicas=1)
     idle = made("idle", "capacity-query", busy=0.5, shape={f"{s}s-{r}r": 0.1 for s in (1, 2, 3) for r in (0, 1, 2)})
