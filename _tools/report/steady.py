@@ -21,16 +21,16 @@ FINEST_S = 0.25
 """Seconds of a span at least, a few periods of the quota that holds a node to its share."""
 
 
-def course(at: Samples, done: Samples) -> Samples:
-    """How much was done in each of equal spans, from the first time to the last; empty where that is too short to tell
-    anything (4 s).
+def course(at: Samples, done: Samples, seconds: float) -> Samples:
+    """How much was done in each of equal spans of a time; empty where that is too short to tell anything (4 s).
 
-    :param at: times in ms, ascending.
+    :param at: times in ms, ascending; the first is the begin.
     :param done: how much at each.
     """
-    seconds = (at[-1] - at[0]) / 1000 if len(at) else 0.0
     spans = int(min(max(seconds, SPANS[0]), SPANS[1], seconds / FINEST_S))
-    return np.histogram(at, spans, weights=done)[0] if spans >= SPANS[0] else np.array([])
+    if spans < SPANS[0]:
+        return np.array([])
+    return np.histogram(at, spans, (at[0], at[0] + 1000 * seconds), weights=done)[0]
 
 
 def stretches(rates: Samples) -> list[int]:
@@ -44,10 +44,12 @@ def stretches(rates: Samples) -> list[int]:
 
 
 def steady_from(rates: Samples) -> int | None:
-    """The span from which on a course is steady up to its end; None where that is too short a part of it. One that is
-    too short to tell is taken for steady."""
+    """The span from which on a course is steady up to its end; None where that is too short a part of it, or nothing is
+    done in it any more. One that is too short to tell is taken for steady."""
     starts = stretches(rates)
     start = starts[-1]
+    if start and not np.any(rates[start:]):
+        return None
     for earlier, later in zip(starts[-2::-1], starts[:0:-1]):
         level = np.mean(rates[start:])
         if abs(np.mean(rates[earlier:later]) - level) > NEAR * level:

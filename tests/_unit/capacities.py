@@ -38,7 +38,12 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
                     times = changes.get("times", {}).get(f"{shards}s-{replicas}r", float)
                     cell = _cell(challenge, number, shards, replicas, docs, noise, at, busy * cores, table, times)
                     samples += _with_processes(cell, changes.get("process"))
-    parameters = {"passes": passes, "words_mapping": "heavy", "capacity_clients": 8} | changes.get("parameters", {})
+    parameters = {
+        "passes": passes,
+        "words_mapping": "heavy",
+        "capacity_clients": 8,
+        "cell_seconds": SECONDS,
+    } | changes.get("parameters", {})
     nodes = [
         {"node": f"node {i + 1}", "version": "8.17.2", "jvm": "OpenJDK 21", "cores": 1, "heap_mb": 512}
         | ({"cpu_cores": str(cores), "cpu_held_by": held_by} if cores else {})

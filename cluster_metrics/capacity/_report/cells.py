@@ -17,7 +17,6 @@ from cluster_metrics.capacity.challenge import INDEX, MONITOR, PREPARE, QUERY, c
 
 from .model import Measured, Table
 
-
 @dataclass(frozen=True)
 class Pass(Looks):
     """One cell in one pass, with what the monitor saw: from when its rate was steady, or all of it where it never was.
@@ -67,14 +66,14 @@ def together(one: Pass, seconds: float) -> Pass:
     return replace(one, looks=[look for look in one.looks if look.at <= end], requests=requests)
 
 
-def steadied(one: Pass) -> Pass:
-    """A pass from when its rate is steady."""
+def steadied(one: Pass, seconds: float) -> Pass:
+    """A pass of so many seconds from when its rate is steady."""
     at = np.array([s.at for s in one.requests])
-    rates = course(at, np.array([s.meta.get("success-count", 1) for s in one.requests]))
+    rates = course(at, np.array([s.meta.get("success-count", 1) for s in one.requests]), seconds)
     start = steady_from(rates)
     if not start:
         return replace(one, steady=start is not None)
-    cut = float(start * (at[-1] - at[0]) / len(rates))
+    cut = 1000 * seconds * start / len(rates)
     looks = [look for look in one.looks if look.at >= at[0] + cut]
     left = one.requests[int(np.searchsorted(at, at[0] + cut)) :]
     return replace(one, looks=looks, requests=left, cut_s=cut / 1000)
@@ -144,9 +143,12 @@ def cells_of(race: Race, kind: str) -> dict[str, Cell]:
         if of[PREPARE] and len(of[kind]) > 1:
             one = Pass(of[MONITOR], of[PREPARE][0], of[kind])
             if not race.record.latencies:
-                one = together(one, race.parameters.get("cell_seconds", np.inf))
-                one = one if kind == INDEX and one.prepared.meta["rate"] else steadied(one)
-            found.setdefault(name, {})[number_of] = one
+                told = (of[kind][-1].at - of[kind][0].at) / 1000
+                seconds = race.parameters.get("cell_seconds", told)
+                one = together(one, seconds)
+                one = one if kind == INDEX and one.prepared.meta["rate"] else steadied(one, seconds)
+            if len(one.requests) > 1:
+                found.setdefault(name, {})[number_of] = one
     cells = []
     for name, passes in found.items():
         meta = next(iter(passes.values())).prepared.meta

@@ -220,6 +220,18 @@ def test_requests_of_clients_that_stop_after_the_first_of_them_do_not_count():
         assert (found[0].passes[3].rate == found[1].passes[3].rate) is same
 
 
+def test_a_pass_whose_requests_end_before_its_time_is_not_steady():
+    race = made("r", "capacity-query", 6, spread=0.0)
+    begun = {}
+    for s in race.of("capacity-query"):
+        begun.setdefault((s.meta["cell"], s.meta["pass"]), s.at)
+    few = [s for s in race.samples if s.meta["pass"] != 2 or s.at < begun[s.meta["cell"], 2] + 500]
+    one = [s for s in race.samples if s.meta["pass"] != 2 or s.at <= begun[s.meta["cell"], 2]]
+    for samples, passes in ((few, {1, 2, 3, 4, 5, 6}), (one, {1, 3, 4, 5, 6})):
+        cell = capacity_cells.cells_of(replace(race, samples=samples), "capacity-query")["3s-0r"]
+        assert set(cell.passes) == passes and set(cell.steady) == {1, 3, 4, 5, 6}
+
+
 def test_a_cell_that_is_never_steady_counts_for_no_verdict():
     even = {f"{s}s-{r}r": 1.0 for s in (1, 2, 3) for r in (0, 1, 2)}
     race = made("r", "capacity-query", 6, shape=even | {"2s-1r": 0.3}, times={"2s-1r": rising})

@@ -73,17 +73,21 @@ def test_a_single_span_is_no_stretch():
     assert steady_from(rates) == 0
 
 
-def test_a_rate_that_stops_is_not_steady():
-    assert steady_from(np.array([10.0] * 20 + [0.0] * 10)) is None
+@pytest.mark.parametrize("at", [3, 20])
+def test_a_rate_that_stops_is_not_steady(at):
+    assert steady_from(np.array([10.0] * at + [0.0] * (30 - at))) is None
 
 
 @pytest.mark.parametrize("seconds, spans", [(0, 0), (3.9, 0), (4, 16), (10, 16), (30, 30), (3600, 60)])
 def test_a_course_is_told_by_spans_of_a_second_within_bounds(seconds, spans):
     at = np.linspace(5000, 5000 + 1000 * seconds, 4000)
-    found = course(at, np.full(len(at), 3.0))
+    found = course(at, np.full(len(at), 3.0), seconds)
     assert len(found) == spans and np.sum(found) == (12_000 if spans else 0)
     assert not spans or seconds / spans >= FINEST_S
-    assert not len(course(np.array([]), np.array([])))
+
+
+def test_a_course_that_ends_before_its_time_ends_in_nothing():
+    assert list(course(np.array([0.0, 1, 2]), np.ones(3), 10)) == [3] + 15 * [0]
 
 
 def test_the_table_of_the_docs_is_of_what_it_says():
