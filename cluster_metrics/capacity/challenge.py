@@ -8,7 +8,7 @@ from ..core.change import Change
 from ..core.index import CHECK_TARGET
 from ..core.limits import counted, said
 from ..core.monitor import LOOKED, Monitor
-from ..core.parameters import FOREIGN, PASSES, Choice, Flag, Integer, Many
+from ..core.parameters import FOREIGN, PASSES, ByCell, Choice, Flag, Integer, Many
 from . import indices, load
 from .words import Words
 
@@ -81,6 +81,15 @@ INDEXING = Operation(
 )
 LOOK = Operation(MONITOR, Monitor, samples=(Sample(MONITOR, "second", (*WHERE, *LOOKED)),))
 DROP = Operation("capacity-drop", indices.DropWords)
+CLIENTS = ByCell(
+    "capacity_clients",
+    "Clients that send without a pause, each for itself.",
+    "clients",
+    low=1,
+    high=256,
+    cell=r"\d+s-\d+r",
+    example="1s-0r",
+)
 COMMON = (
     *Words.parameters.values(),
     FOREIGN,
@@ -99,7 +108,7 @@ COMMON = (
         low=0,
         high=20,
     ),
-    Integer("capacity_clients", "Clients that send without a pause, each for itself.", "clients", low=1, high=256),
+    CLIENTS,
     Integer(
         "cell_seconds", "Time that each cell of the capacity challenges is measured.", "seconds", low=1, high=86_400
     ),

@@ -1,4 +1,4 @@
-"""Track parameters: five kinds, and those that several rooms share. Their defaults stand in ``track.json`` alone."""
+"""Track parameters: six kinds, and those that several rooms share. Their defaults stand in ``track.json`` alone."""
 
 import re
 from dataclasses import dataclass
@@ -57,6 +57,39 @@ class Integer(Parameter):
     def accepted(self, value: Any) -> Any:
         ok = isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high
         return value if ok else None
+
+
+OTHER = "other"
+"""Stands for all cells that an object by cell does not name."""
+
+
+def of_cell(value: Any, cell: str) -> Any:
+    """What the value of a :class:`ByCell` is for a cell."""
+    return value.get(cell, value[OTHER]) if isinstance(value, dict) else value
+
+
+@dataclass(frozen=True)
+class ByCell(Integer):
+    """A whole number, or an object of such by cell, with that of all ``other`` cells.
+
+    :param cell: regular expression that the names of cells match.
+    :param example: name of one.
+    """
+
+    cell: str = ""
+    example: str = ""
+
+    @property
+    def allowed(self) -> str:
+        example = f'{{"{self.example}": {self.low}, "{OTHER}": {self.high}}}'
+        return f"{super().allowed}, or an object of such by cell, as {example}"
+
+    def accepted(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return super().accepted(value)
+        named = set(value) - {OTHER}
+        ok = OTHER in value and all(isinstance(name, str) and re.fullmatch(self.cell, name) for name in named)
+        return dict(value) if ok and all(super(ByCell, self).accepted(n) for n in value.values()) else None
 
 
 @dataclass(frozen=True)

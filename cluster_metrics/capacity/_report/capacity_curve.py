@@ -16,7 +16,7 @@ from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number
 
 from . import parts
-from .cells import Cell, bottleneck, kinds_of, main_cells, waits_of
+from .cells import Cell, bottleneck, clients_of, kinds_of, main_cells, waits_of
 from .parts import UNITS, around, warnings
 
 __all__ = ["answer", "compared_in", "sections", "sheets", "warnings"]
@@ -148,7 +148,7 @@ def _curve(race: Race, grid: str, points: Sequence[Point]) -> Section:
     text = (
         f"Open loop: {unit.partition('/')[0]} are due at random, independent of each other and of their answers, and "
         "latency counts from when a request was due, so a target that falls behind cannot slow down what is asked of "
-        f"it. {race.parameters['capacity_clients']} clients share them; what is due while all are waiting, waits with "
+        f"it. {clients_of(points[0].cell, race)} clients share them; what is due while all are waiting, waits with "
         "them. Percentiles are taken in each pass: their geometric mean with Student's interval of the logarithms over "
         f"passes, where {BEYOND} requests of each pass or more lie beyond. Where less than {REACHED:.0%} are answered "
         "latency grows as long as the load lasts. The queue is the longest that was seen, at one look a second."

@@ -1,6 +1,7 @@
 """The cells of a race of a capacity challenge: what was measured in each pass, and what limited it."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,9 +14,14 @@ from _tools.report.race import Race, Sample
 from _tools.report.stats import Estimate, Samples, median, paired_ratio
 from _tools.report.steady import course, steady_from
 from _tools.report.text import number
-from cluster_metrics.capacity.challenge import INDEX, MONITOR, PREPARE, QUERY, change_of
+from cluster_metrics.capacity.challenge import CLIENTS, INDEX, MONITOR, PREPARE, QUERY, change_of
+from cluster_metrics.core.parameters import of_cell
 
 from .model import Measured, Table
+
+FULL = 0.95
+"""Part of its share that the busiest node shall use where more clients are advised: some more than makes it full."""
+
 
 @dataclass(frozen=True)
 class Pass(Looks):
@@ -228,6 +234,21 @@ def full_nodes(one: Pass, race: Race) -> dict[str, float]:
     held = race.shares()
     parts = {node: cores / held[node] for node, cores in one.cores().items() if node in held}
     return {node: part for node, part in parts.items() if part >= BUSY}
+
+
+def clients_of(cell: Cell, race: Race) -> int | None:
+    """How many clients sent in a cell; None where the race does not say."""
+    clients: int | None = of_cell(race.parameters.get(CLIENTS.name), cell.grid)
+    return clients
+
+
+def clients_needed(cell: Cell, race: Race) -> int:
+    """At least how many clients it takes until the busiest node uses as much of its share as is strived for: throughput
+    grows no faster than their number."""
+    held = race.shares()
+    seen = [cores for one in cell.passes.values() if (cores := one.cores())]
+    used = float(np.median([max((c / held[n] for n, c in cores.items() if n in held), default=0.0) for cores in seen]))
+    return min(CLIENTS.high, math.ceil((clients_of(cell, race) or 1) * FULL / max(used, 1 / CLIENTS.high)))
 
 
 def saturated(cell: Cell, race: Race) -> Cell:

@@ -18,8 +18,9 @@ from _tools.report.steady import PART
 from _tools.report.table import Column, Words
 from _tools.report.table import Table as Sheet
 from _tools.report.text import count, interval, number, percent, started
-from cluster_metrics.capacity.challenge import INDEX, MONITOR, PREPARE, QUERY
+from cluster_metrics.capacity.challenge import CLIENTS, INDEX, MONITOR, PREPARE, QUERY
 from cluster_metrics.capacity.indices import is_even
+from cluster_metrics.core.parameters import OTHER, of_cell
 
 from . import model
 from .cells import (
@@ -27,6 +28,8 @@ from .cells import (
     Pass,
     bottleneck,
     cells_of,
+    clients_needed,
+    clients_of,
     compared,
     first_of,
     full_nodes,
@@ -44,8 +47,8 @@ SUMMARY = "throughput is a mean since a task began, preparation of later passes 
 ARTICLE_DOCUMENTS = 10_000_000
 LATENCY_NEAR = 0.5
 """Change of the median of latency that is no drift: near saturation a few per cent of load change it as much."""
-COLUMNS = ("cell", "pass", "kind", "shards", "replicas", "rate", "documents", "requests", "per_s", "ms", "p50_ms",
-           "p99_ms", "rejected", "queue", "cut_s", "steady", "bottleneck", "shard_table")  # fmt: skip
+COLUMNS = ("cell", "clients", "pass", "kind", "shards", "replicas", "rate", "documents", "requests", "per_s", "ms",
+           "p50_ms", "p99_ms", "rejected", "queue", "cut_s", "steady", "bottleneck", "shard_table")  # fmt: skip
 """Columns of ``es_profile_capacity.csv`` after the start (UTC)."""
 
 
@@ -96,6 +99,7 @@ def sheets(race: Race) -> list[Sheet]:
                 | {
                     "started": started(one.requests[0].at),
                     "cell": cell.name,
+                    "clients": clients_of(cell, race),
                     "pass": number_of,
                     "kind": kind,
                     "per_s": one.rate,
@@ -204,13 +208,14 @@ def _sharing(race: Race) -> Iterator[RaceWarning]:
 def _unsaturated(race: Race, cells: Iterable[Cell]) -> Iterator[RaceWarning]:
     """Cells that were limited by the client in most passes; and those of a closed loop that were limited by nothing,
     since no node used up its share."""
-    of_client, idle = [], []
+    of_client: list[str] = []
+    idle: list[Cell] = []
     for cell in cells:
         known = [one for one in cell.passes.values() if one.cores()]
         if sum(limited_by_client(one, race) for one in known) > len(known) / 2:
             of_client.append(cell.name)
         elif sum(not full_nodes(one, race) for one in known) > len(known) / 2:
-            idle.append(cell.name)
+            idle.append(cell)
     why = "what such a cell carries is more than its throughput"
     if of_client:
         seen = f"the client or its machine was at its limit, and no node, in most passes of {', '.join(of_client)}"
@@ -218,8 +223,12 @@ def _unsaturated(race: Race, cells: Iterable[Cell]) -> Iterator[RaceWarning]:
         option += " on a machine of its own or on several"
         yield RaceWarning("client-limited", seen, option, why, len(of_client))
     if idle and race.shares() and not race.record.latencies:
-        seen = f"no node used {BUSY:.0%} of its CPU in most passes of {', '.join(idle)}, and the client had room"
-        yield RaceWarning("not-saturated", seen, "raise capacity_clients", why, len(idle))
+        names = ", ".join(cell.name for cell in idle)
+        seen = f"no node used {BUSY:.0%} of its CPU in most passes of {names}, and the client had room"
+        needed = {cell.grid: max(clients_needed(c, race) for c in idle if c.grid == cell.grid) for cell in idle}
+        others = of_cell(race.parameters.get(CLIENTS.name), OTHER)
+        option = f"raise {CLIENTS.name}, to {json.dumps(needed | {OTHER: others})} or more"
+        yield RaceWarning("not-saturated", seen, option, why, len(idle))
 
 
 def _drift(race: Race, cells: Iterable[Cell]) -> list[RaceWarning]:
@@ -280,6 +289,7 @@ def _throughput(race: Race, cells: Mapping[str, Cell], kind: str) -> list[str | 
         rows.append(
             {
                 "cell": cell.name,
+                "clients": clients_of(cell, race),
                 "n": len(cell.steady),
                 "rate": cell.throughput(),
                 "over_no_replicas": over(cell, next(same, None)),
@@ -288,15 +298,18 @@ def _throughput(race: Race, cells: Mapping[str, Cell], kind: str) -> list[str | 
             }
             | _times(cell.passes.values())
         )
-    columns = [Words("cell", "configuration"), Column("n", "passes"), Column("rate", UNITS[kind])]
-    columns += [Column("over_no_replicas", "over no replicas"), Column("over_first", "over 1s-0r")]
+    columns = [Words("cell", "configuration"), Column("clients", "clients"), Column("n", "passes")]
+    columns += [
+        Column("rate", UNITS[kind]),
+        Column("over_no_replicas", "over no replicas"),
+        Column("over_first", "over 1s-0r"),
+    ]
     columns += [Column("trend", "second half over first")] if kind == INDEX else []
     columns += [Column("p50_ms", "p50", "ms"), Column("p99_ms", "p99", "ms"), Column("requests", "requests")]
-    clients = race.parameters.get("capacity_clients")
     text = (
-        f"Closed loop: {clients} clients, each sends as soon as it is answered, so times are service times of a loaded "
-        "target. A cell is named by its primary shards and replicas; the pass is the unit of replication, ratios are "
-        "formed within passes."
+        "Closed loop: each client sends as soon as it is answered, so times are service times of a loaded target. A "
+        "cell is named by its primary shards and replicas; the pass is the unit of replication, ratios are formed "
+        "within passes."
     )
     if kind == INDEX:
         text += (

@@ -15,7 +15,7 @@ from _tools.report.race import Sample
 from _tools.report.write import sheets
 from cluster_metrics.capacity._report import cells as capacity_cells
 from cluster_metrics.capacity._report import model
-from cluster_metrics.capacity.challenge import MONITOR
+from cluster_metrics.capacity.challenge import CLIENTS, MONITOR
 
 
 def sections(race, title=""):
@@ -307,12 +307,28 @@ def test_a_machine_that_is_full_before_its_nodes_are_is_a_limit_of_the_client():
     assert [w.kind for w in answer_of(free).warnings] == ["shared-cores"]
 
 
+def test_clients_are_told_and_advised_by_cell():
+    of = {"1s-0r": 5, "other": 20}
+    race = made("r", "capacity-query", 6, busy=0.4, parameters={"capacity_clients": of})
+    shown = {name: row(race, "Searches: throughput", name)["clients"] for name in ("1s-0r", "3s-2r")}
+    assert shown == {"1s-0r": 5, "3s-2r": 20}
+    assert {r["clients"] for r in sheets(race)[0].rows if r["cell"] == "1s-0r"} == {5}
+    (warning,) = answer_of(race).warnings
+    advised = json.loads(warning.option[len("raise capacity_clients, to ") : -len(" or more")])
+    assert advised["1s-0r"] == 12 and advised["3s-2r"] == 48 and advised["other"] == 20 and len(advised) == 10
+    assert CLIENTS.check(advised) == advised
+    idle = made("r", "capacity-query", 6, busy=0.001)
+    assert '"1s-0r": 256' in answer_of(idle).warnings[0].option
+
+
 @pytest.mark.parametrize("busy, warned", [(1.0, []), (0.91, []), (0.89, ["not-saturated"])])
 def test_cells_that_leave_every_node_idle_are_warned_of(busy, warned):
     found = answer_of(made("r", "capacity-query", passes=6, busy=busy)).warnings
     assert [w.kind for w in found] == warned
     if warned:
-        assert "1s-0r, 1s-1r" in found[0].seen and found[0].option == "raise capacity_clients" and found[0].value == 9
+        assert "1s-0r, 1s-1r" in found[0].seen and found[0].value == 9
+        assert found[0].option.startswith('raise capacity_clients, to {"1s-0r": 9, "1s-1r": 9, ')
+        assert found[0].option.endswith('"3s-2r": 9, "other": 8} or more')
 
 
 def test_a_pass_that_the_monitor_did_not_see_left_no_node_idle():

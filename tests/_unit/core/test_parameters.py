@@ -15,6 +15,7 @@ from cluster_metrics.wire.questions import TRANSPORTS
 
 ADDRESS, LOCAL_ADDRESS = (f"host:port{where}, a port from 1 to 65535" for where in ("", " on 127.0.0.1"))
 NO_TIMES = ("٣s", "0ms", "00s", "0", 0, "-1s", "s", "3", f"{'9' * 99}h")
+BY_CELL = '{"1s-0r": 1, "other": 256}'
 
 
 def defaults():
@@ -58,6 +59,10 @@ def test_defaults_are_allowed():
         *(("translog_sync_interval", v, "default, or a time from 100ms on such as 5s") for v in (*NO_TIMES, "99ms")),
         *(("translog_flush_threshold", v, "default, or a size such as 512mb") for v in ("0kb", "٣mb", "9" * 99 + "gb")),
         ("ingest_pipeline", "größer", "default, _none, or the name of a pipeline: ASCII letters, digits, _ . -"),
+        *(
+            ("capacity_clients", value, f"an integer from 1 to 256, or an object of such by cell, as {BY_CELL}")
+            for value in (0, 257, {}, {"1s-0r": 3}, {"other": 0}, {"2s-1r": "4", "other": 1}, {"1s": 1, "other": 1})
+        ),
     ],
 )
 def test_a_value_that_is_not_allowed_gets_one_clear_line(name, value, allowed):
@@ -179,6 +184,24 @@ def test_shares_that_cannot_be_exact_get_one_clear_line(values, line):
 
 def test_a_single_number_may_be_given_without_a_list():
     assert check(defaults() | {"sequential_proportions_permille": 200})["sequential_proportions_permille"] == [200]
+
+
+@pytest.mark.parametrize("given", [7, {"1s-0r": 3, "3s-2r": 4, "other": 5}])
+def test_clients_may_differ_by_cell(given):
+    source = loader.render_template_from_file(
+        str(TRACK / "track.json"), {"capacity_clients": given}, complete_track_params=None
+    )
+    assert check(resolved(json.dumps({"capacity_clients": given})))["capacity_clients"] == given
+    of = given if isinstance(given, dict) else {"other": given}
+    seen = set()
+    for challenge in json.loads(source)["challenges"]:
+        for task in challenge["schedule"] if challenge["name"].startswith("capacity-") else []:
+            for load in task["parallel"]["tasks"] if "parallel" in task else []:
+                if load.get("name", "").startswith(("query-", "index-")) and "clients" in load:
+                    cell = "-".join(load["name"].split("-")[1:3])
+                    assert load["clients"] == of.get(cell, of["other"]), (challenge["name"], load)
+                    seen.add(challenge["name"])
+    assert seen == {"capacity-query", "capacity-indexing", "capacity-mixed", "capacity-curve"}
 
 
 def test_all_stands_for_every_choice_in_the_schedule_too():
