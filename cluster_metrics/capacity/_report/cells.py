@@ -31,12 +31,14 @@ class Pass(Looks):
     :param requests: searches or documents that succeeded, in order of time.
     :param cut_s: seconds before, which do not count.
     :param steady: whether its rate came to be steady; if not, it carries no verdict.
+    :param faster: the requests before, where their rate was higher: of them and the others the trend is told.
     """
 
     prepared: Sample
     requests: Sequence[Sample]
     cut_s: float = 0.0
     steady: bool = True
+    faster: Sequence[Sample] = ()
 
     @property
     def table(self) -> Table:
@@ -56,10 +58,11 @@ class Pass(Looks):
 
     @cached_property
     def halves(self) -> tuple[float, float]:
-        """The same of the first and of the second half of its time."""
-        start, end = self.requests[0].at, self.requests[-1].at
+        """The same of the first and of the second half of its time, less a slower begin."""
+        requests = [*self.faster, *self.requests]
+        start, end = requests[0].at, requests[-1].at
         done = [0, 0]
-        for sample in self.requests[1:]:
+        for sample in requests[1:]:
             done[2 * sample.at > start + end] += sample.meta.get("success-count", 1)
         early, late = (2000 * number / max(1, end - start) for number in done)
         return early, late
@@ -81,8 +84,9 @@ def steadied(one: Pass, seconds: float) -> Pass:
         return replace(one, steady=start is not None)
     cut = 1000 * seconds * start / len(rates)
     looks = [look for look in one.looks if look.at >= at[0] + cut]
-    left = one.requests[int(np.searchsorted(at, at[0] + cut)) :]
-    return replace(one, looks=looks, requests=left, cut_s=cut / 1000)
+    first = int(np.searchsorted(at, at[0] + cut))
+    faster = one.requests[:first] if np.mean(rates[:start]) > np.mean(rates[start:]) else ()
+    return replace(one, looks=looks, requests=one.requests[first:], cut_s=cut / 1000, faster=faster)
 
 
 @dataclass(frozen=True)

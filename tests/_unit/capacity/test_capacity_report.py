@@ -180,6 +180,11 @@ def slow_at_first(part):
     return part * 1.8 if part < 1 / 9 else 0.2 + (part - 1 / 9) * 0.9
 
 
+def fast_at_first(part):
+    """A fifth of the time at twice the rate: the first third of the requests."""
+    return part * 0.6 if part < 1 / 3 else 0.2 + (part - 1 / 3) * 1.2
+
+
 def rising(part):
     """A rate that rises to three times what it is at first."""
     return ((1 + 8 * part) ** 0.5 - 1) / 2
@@ -205,6 +210,14 @@ def test_a_pass_counts_from_when_its_rate_is_steady(challenge, kind):
         assert one.rate == pytest.approx(whole.rate / 0.9, rel=0.02)
         assert len(one.looks) < len(whole.looks) and one.looks[0].at >= one.requests[0].at - 400
         assert one.cores() == pytest.approx(whole.cores())
+
+
+@pytest.mark.parametrize("times, low, high", [(slow_at_first, 0.98, 1.02), (fast_at_first, 0.7, 0.9)])
+def test_the_trend_leaves_out_a_slower_begin_and_takes_in_a_faster_one(times, low, high):
+    race = made("r", "capacity-indexing", 6, spread=0.0, times={"3s-0r": times})
+    cell = capacity_cells.cells_of(race, "capacity-index")["3s-0r"]
+    assert all(one.cut_s > 0.5 for one in cell.passes.values())
+    assert low < cell.trend().value < high
 
 
 def test_requests_of_clients_that_stop_after_the_first_of_them_do_not_count():
