@@ -224,8 +224,8 @@ def _requests(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> I
     what = {"docvalue_fields": columns, "_source": False, "stored_fields": "_none_"}
     for hit in _hits(store, document, [{"term": {"name": "processing_time"}}], what):
         request = {name: values[0] for name, values in hit["fields"].items()}
-        with contextlib.suppress(LookupError, ValueError):  # then it is left out
-            request["@timestamp"] = int(request["@timestamp"])
+        if (at := request.get("@timestamp", "")).isdecimal():  # else it is left out
+            request["@timestamp"] = int(at)
         yield request
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 
 import pytest
 from capacities import made
@@ -16,8 +17,8 @@ from _tools.report import race as reading
 from _tools.report import write
 from _tools.report.answer import checked
 from _tools.report.race import IncompleteError, ReportError, race_of
-from _tools.report.sample import Meta, Sample
-from _tools.report.sound import all_numbers, gaps, odd_figure
+from _tools.report.sample import Meta, Sample, columns
+from _tools.report.sound import LATEST_MS, REQUEST, Sound, all_have, all_numbers, gaps, odd_figure, odd_key
 from _tools.report.store import _ahead, connect, load, load_all, reporting_of
 from cluster_metrics.core.challenge import Key
 from cluster_metrics.query._report import server
@@ -164,6 +165,37 @@ def test_what_is_told_of_columns_is_so_of_each_sample(values):
     places = {"round": 0, "ms": 1}
     if all_numbers(OF_ROUND, places, [Sample("x", 0, "x", 1.0, Meta(places, of)) for of in values]):
         assert not any(odd_figure(OF_ROUND, dict(zip(places, of))) for of in values)
+
+
+@given(st.lists(st.tuples(ODD, ODD, st.integers(0, 10**15)), max_size=3))
+def test_what_is_told_of_documents_together_is_so_of_each(values):
+    keys = {"task": str, "value": float, "@timestamp": float}
+    documents = [dict(zip(keys, of)) for of in values]
+    sound = [d for d in documents if not odd_key(d, keys) and d["@timestamp"] < LATEST_MS]
+    assert not all_have(keys, documents) or sound == documents
+    assert [*Sound().those(documents, keys)] == sound
+
+
+def test_documents_that_are_sound_are_told_together():
+    sound = {"task": "a", "value": 1, "@timestamp": 2.5}
+    assert all_have(REQUEST | {"sample-type": str}, [sound | {"sample-type": "normal"}] * 2)
+    for odd in ({"task": 1}, {"value": True}, {"value": math.nan}, {"@timestamp": -1}, {"@timestamp": LATEST_MS}):
+        assert not all_have({"task": str, "value": float, "@timestamp": float}, [sound, sound | odd])
+    assert not all_have({"task": str}, [sound, {}]) and not all_have({"task": str}, [sound, None])
+
+
+def test_texts_of_samples_that_are_no_numbers_alone_are_escaped(decomp):
+    race, documents = decomp
+    sample(documents, "coverage")["meta"]["variant"] = "D_td\n# x"
+    assert "D_td\\n# x" in {s.meta["variant"] for s in load(Store((race, documents)), "recorded").of("coverage")}
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), st.integers())), st.booleans())
+def test_columns_of_metadata_are_those_of_dictionaries(metas, alike):
+    of = [metas[0] for _ in metas] if alike else metas
+    shapes = {tuple(meta): {name: place for place, name in enumerate(meta)} for meta in of}
+    stored = [Meta(shapes[tuple(meta)], tuple(meta.values())) for meta in of]
+    assert columns(stored, "abx") == columns(of, "abx") == {key: [meta.get(key) for meta in of] for key in "abx"}
 
 
 @pytest.mark.parametrize("odd", [(1.5, 2), (1, "2"), (1, float("nan")), (1, 1e301), (True, 2), (1, None)])
