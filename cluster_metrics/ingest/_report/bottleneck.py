@@ -9,6 +9,7 @@ import numpy as np
 from _tools.report.answer import Finding
 from _tools.report.looks import BUSY, Looks
 from _tools.report.race import Race, Sample
+from _tools.report.sample import columns
 from _tools.report.section import Section
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import count, number, percent
@@ -284,20 +285,16 @@ def told_by(looks: Looks, key: str) -> float | None:
     return max(looks.growth(key).values(), default=None)
 
 
-def of_load(race: Race, load: Load, on_time: bool = False) -> Usage | None:
-    """What a load used up; None where the monitor did not look twice.
-
-    :param on_time: whether it was paced and did not fall behind.
-    """
+def of_load(race: Race, load: Load) -> Usage | None:
+    """What a load used up; None where the monitor did not look twice."""
     looks, requests = load.seen, [request for bucket in load.requests for request in bucket]
     cores = looks.cores()
     if not cores:
         return None
     (client, machine), processes, values = looks.client() or (None, None), looks.processes(), race.parameters
-    pauses, sent, worked = (
-        sum(r.meta.get(key, 0.0) for r in requests) / 1000 / load.seconds
-        for key in ("retry_wait_ms", "send_ms", "took")
-    )
+    of = columns([r.meta for r in requests], ("retry_wait_ms", "send_ms", "took", "repeated_docs"))
+    total = {key: sum(value or 0 for value in column) for key, column in of.items()}
+    pauses, sent, worked = (total[key] / 1000 / load.seconds for key in ("retry_wait_ms", "send_ms", "took"))
     return Usage(
         seconds=load.seconds,
         clients=values["bulk_indexing_clients"],
@@ -309,7 +306,7 @@ def of_load(race: Race, load: Load, on_time: bool = False) -> Usage | None:
         machine=machine if shared(race) else None,
         machine_cores=race.machine.get("cores", 0),
         pauses=pauses / values["bulk_indexing_clients"],
-        rejected=sum(r.meta.get("repeated_docs", 0) for r in requests),
+        rejected=total["repeated_docs"],
         throttled=told_by(looks, "index_throttle_ms"),
         merge_throttled=told_by(looks, "merge_throttle_ms"),
         disk=told_by(looks, "disk_busy_ms"),
@@ -317,7 +314,6 @@ def of_load(race: Race, load: Load, on_time: bool = False) -> Usage | None:
         worked=worked,
         threads=values["number_of_shards"],
         target_cores=target_cores(race),
-        on_time=on_time,
     )
 
 

@@ -1,8 +1,10 @@
 """Explains an ingest race: where the time of each epoch goes, and the true rate over time."""
 
 import math
+from array import array
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from dataclasses import replace
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from _tools.report import plots, stability
 from _tools.report.answer import Finding
 from _tools.report.race import Race, Sample
 from _tools.report.references import PROFILING, beside
-from _tools.report.sample import plain
+from _tools.report.sample import columns
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate, Samples, mean, median
 from _tools.report.table import Column, Made, Table, Words
@@ -21,7 +23,7 @@ from cluster_metrics.ingest.account import REPEATED
 from cluster_metrics.ingest.load import BULK, EPOCH, FIGURES
 
 from . import rates
-from .bottleneck import Bottleneck, bottleneck, explained, finding, of_load, pooled, table
+from .bottleneck import Bottleneck, Usage, bottleneck, explained, finding, of_load, pooled, table
 from .course import over_time
 
 REFERENCE_SHARES = {"client": 0.47, "indexing": 0.42, "other": 0.11}
@@ -78,15 +80,23 @@ def held_back(race: Race, on_time: bool = False) -> Bottleneck:
 
     :param on_time: whether they were paced and did not fall behind.
     """
-    of = (of_load(race, load, on_time) for load in rates.loads(race))
-    return bottleneck(pooled([usage for usage in of if usage]))
+    return bottleneck(pooled([*_used(race, on_time).values()]))
 
 
 def held_back_section(race: Race, on_time: bool = False) -> Section:
     """What held each load back, with the figures that say so and the rules."""
-    of = {str(load.epoch or "all"): of_load(race, load, on_time) for load in rates.loads(race)}
-    shown = table({name: usage for name, usage in of.items() if usage}, "epoch")
+    shown = table(_used(race, on_time), "epoch")
     return Section("What held it back", [f"**{held_back(race, on_time).text}.**", shown, explained()])
+
+
+def _used(race: Race, on_time: bool) -> dict[str, Usage]:
+    """What each load used up, by epoch; see :func:`held_back`."""
+    return {epoch: replace(usage, on_time=on_time) for epoch, usage in race.once(_usages).items()}
+
+
+def _usages(race: Race) -> dict[str, Usage]:
+    of = ((str(load.epoch or "all"), of_load(race, load)) for load in rates.loads(race))
+    return {epoch: usage for epoch, usage in of if usage}
 
 
 def steady_rate(race: Race) -> Finding:
@@ -177,19 +187,25 @@ def sheets(race: Race) -> list[Table]:
     of_epochs: dict[int, list[Sample]] = {}
     for s in race.of(BULK):
         of_epochs.setdefault(s.meta["epoch"], []).append(s)
-    batches = [one for of in of_epochs.values() for one in enumerate(of, 1)]
+    bulks = [*chain(*of_epochs.values())]
+    numbers = array("L", chain(*(range(1, 1 + len(of)) for of in of_epochs.values())))
+
+    def batches(part: slice) -> dict[str, Sequence[Any]]:
+        return _batches(bulks[part]) | {"batch": numbers[part]}
+
+    heads = [Column(k, k) for k in ("started", *BATCHES)]
     return [
         Table("es_profile_ingest_epoch.csv", [Column(k, k) for k in EPOCHS], epochs),
-        Table("es_profile_ingest_batches.csv", [Column(k, k) for k in ("started", *BATCHES)], Made(batches, _batch)),
+        Table("es_profile_ingest_batches.csv", heads, Made(len(bulks), batches)),
     ]
 
 
-def _batch(numbered: tuple[int, Sample]) -> dict[str, Any]:
-    batch, s = numbered
-    meta = plain(s.meta)
-    errors = meta["error-count"]
-    about = {"batch": batch, "rows": meta["success-count"] + errors, "errors": errors, "started": started(s.at)}
-    return meta | about | {"wall_ms": s.value, "took_ms": meta["took"]}
+def _batches(bulks: Sequence[Sample]) -> dict[str, Sequence[Any]]:
+    """Columns of bulk requests."""
+    found = columns([s.meta for s in bulks], ("epoch", "client", "took", "success-count", "error-count", *FIGURES))
+    rows = [done + errors for done, errors in zip(found["success-count"], found["error-count"])]
+    found |= {"started": [started(s.at) for s in bulks], "wall_ms": [s.value for s in bulks], "rows": rows}
+    return found | {"took_ms": found["took"], "errors": found["error-count"]}
 
 
 def parts(epochs: Sequence[Sample]) -> dict[str, Samples]:

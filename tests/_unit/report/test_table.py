@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from _tools.report import table
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate
-from _tools.report.table import Column, Table, Words, share, times
+from _tools.report.table import Column, Made, Table, Words, share, times
 from _tools.report.text import error_text, started
 
 NAN = math.nan
@@ -101,6 +101,22 @@ def test_a_file_has_every_row_and_of_numbers_every_digit(tmp_path_factory, rows)
             assert np.array_equal(float(found["y"]), y, equal_nan=True)
         else:
             assert found["y"] == ("" if y is None else str(y))
+
+
+KEYS = {"a": [1, 2, 3, 4], "b": ["x", "y,", 'z"', "\n"], "c": [0.5, None, True, 2], "d": ["p", "q", "r", "s"]}
+
+
+@pytest.mark.parametrize("keys", [["a", "d"], ["a", "b", "c"], ["c", "d"], ["b"]])
+def test_rows_that_are_made_are_written_as_those_that_are_kept(tmp_path, monkeypatch, keys):
+    monkeypatch.setattr(table, "AT_ONCE", 3)
+    made = Made(4, lambda part: {key: KEYS[key][part] for key in KEYS})
+    kept = [{key: KEYS[key][i] for key in KEYS} for i in range(4)]
+    assert [*made] == kept
+    for key, rows in (("made", made), ("kept", kept)):
+        Table(key, [Column(key, key) for key in keys], rows).write_csv(tmp_path)
+    with open(tmp_path / "csv", "w", newline="") as f:
+        csv.writer(f).writerows([keys, *([row[key] for key in keys] for row in kept)])
+    assert len({(tmp_path / name).read_bytes() for name in ("made", "kept", "csv")}) == 1
 
 
 @pytest.mark.parametrize(
