@@ -216,7 +216,7 @@ def race_of(
             faults.append(f"{operation} failed first with: {shown(reason)}")
         failed[operation] += 1
         rounds_failed += hit["meta"].get("error-type") == FAILED_SAMPLES
-    looks = {operation.type for operation in record.operations if operation.runner is Monitor}
+    looks = looks_of(record)
     schedule = stretches(r for r in sound.those(requests, REQUEST) if r.get("operation-type") not in looks)
     if document.get("results"):
         faults += gaps(record, known["parameters"], samples)
@@ -239,6 +239,11 @@ def race_of(
     return race
 
 
+def looks_of(record: Challenge) -> set[str]:
+    """The types of operations of a challenge that only look on, beside another task."""
+    return {operation.type for operation in record.operations if operation.runner is Monitor}
+
+
 def _check_schema(document: dict[str, Any], check: dict[str, Any]) -> None:
     """Whether this track reads samples of the version that a race recorded; those before it counted have none.
 
@@ -254,21 +259,22 @@ def _check_schema(document: dict[str, Any], check: dict[str, Any]) -> None:
 
 def stretches(requests: Iterable[dict[str, Any]]) -> list[Stretch]:
     """Joins requests, documents ``processing_time`` of the metrics store, to stretches of one task. Of millions of
-    requests no document is kept."""
+    requests no document is kept, and one may stand for several that follow each other, ``requests`` of them."""
     tasks: dict[tuple[str, bool], int] = {}
-    task, started, ended = array("L"), array("d"), array("d")
+    task, number, started, ended = array("L"), array("L"), array("d"), array("d")
     for request in requests:
+        number.append(request.get("requests", 1))
         task.append(tasks.setdefault((request["task"], request["sample-type"] == "warmup"), len(tasks)))
         started.append(request["@timestamp"])
         ended.append(request["@timestamp"] + request["value"])
     if not tasks:
         return []
     order = np.argsort(started, kind="stable")
-    of, at, until = (np.asarray(column)[order] for column in (task, started, ended))
+    of, numbers, at, until = (np.asarray(column)[order] for column in (task, number, started, ended))
     firsts = np.flatnonzero(np.diff(of, prepend=len(tasks)))
-    ends, counts = np.maximum.reduceat(until, firsts), np.diff(firsts, append=len(of))
+    ends, counts = np.maximum.reduceat(until, firsts), np.add.reduceat(numbers, firsts)
     named = list(tasks)
     return [
-        Stretch(escaped(named[of[first]][0]), named[of[first]][1], float(at[first]), float(end), int(number))
-        for first, end, number in zip(firsts, ends, counts)
+        Stretch(escaped(named[of[first]][0]), named[of[first]][1], float(at[first]), float(end), int(count))
+        for first, end, count in zip(firsts, ends, counts)
     ]

@@ -6,7 +6,7 @@ import gc
 import os
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -22,7 +22,7 @@ from cluster_metrics.core.index import CHECKS
 
 from ..race.variables import RACE_ID, shown
 from .noise import moment
-from .race import Race, ReportError, check_in, race_of, revised
+from .race import Race, ReportError, check_in, looks_of, race_of, revised
 from .sound import SAMPLE, Sound, printable, read_check
 
 AT_ONCE = 2500
@@ -32,6 +32,9 @@ SLICES = 2
 METRICS = "rally-metrics-*"
 REQUEST = ["task", "operation-type", "sample-type", "@timestamp", "value"]
 """What is read of all requests of a race."""
+MANY = 10_000
+"""Requests of a task from which on they are not read one by one, where that tells no more."""
+MOST_TASKS = 10_000
 MOST_RACES = 1000
 """Most races that a tag stands for; of more, the newest are taken."""
 
@@ -191,7 +194,7 @@ def read(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Race:
             document,
             _scan(store, document, "service_time", _NORMAL, kinds),
             _scan(store, document, "service_time", {"term": {"meta.success": False}}),
-            _requests(store, document),
+            _requests(store, document, looks_of(record)),
             _scan(store, document, "latency", _NORMAL, waiting) if record.latencies else [],
         )
 
@@ -206,6 +209,7 @@ def circumstances(store: elasticsearch.Elasticsearch, document: dict[str, Any]) 
 
 
 _NORMAL = {"term": {"sample-type": "normal"}}
+_PROCESSED = {"term": {"name": "processing_time"}}
 
 
 def _scan(
@@ -217,23 +221,81 @@ def _scan(
         yield hit["_source"]
 
 
-def _requests(store: elasticsearch.Elasticsearch, document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """All requests of a race by ``processing_time``. Their doc values are read, which takes the store a quarter of the
-    time that their source does."""
+def _requests(
+    store: elasticsearch.Elasticsearch, document: dict[str, Any], looks: Set[str]
+) -> Iterator[dict[str, Any]]:
+    """The requests of a race by ``processing_time``, those of :func:`_alone` as one. Their doc values are read, which
+    takes the store a quarter of the time that their source does."""
     columns = [{"field": name} | ({"format": "epoch_millis"} if name == "@timestamp" else {}) for name in REQUEST]
     what = {"docvalue_fields": columns, "_source": False, "stored_fields": "_none_"}
-    for hit in _hits(store, document, [{"term": {"name": "processing_time"}}], what):
-        request = {name: values[0] for name, values in hit["fields"].items()}
-        if (at := request.get("@timestamp", "")).isdecimal():  # else it is left out
-            request["@timestamp"] = int(at)
-        yield request
+
+    def those(*filters: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        for hit in _hits(store, document, [_PROCESSED, *filters], what):
+            request = {name: values[0] for name, values in hit["fields"].items()}
+            if (at := request.get("@timestamp", "")).isdecimal():  # else it is left out
+                request["@timestamp"] = int(at)
+            yield request
+
+    alone = _alone(store, document, looks)
+    for task, spans in alone.items():
+        for one in spans:
+            first, last, longest = (one[key]["value"] for key in ("first", "last", "longest"))
+            may_end_last = {"range": {"@timestamp": {"gte": int(last - longest), "format": "epoch_millis"}}}
+            kind = {"term": {"sample-type": one["key"]["sample-type"]}}
+            end = max(r["@timestamp"] + r["value"] for r in those({"term": {"task": task}}, kind, may_end_last))
+            yield one["key"] | {"@timestamp": int(first), "value": end - first, "requests": one["doc_count"]}
+    yield from those(*([{"bool": {"must_not": [{"terms": {"task": list(alone)}}]}}] if alone else ()))
+
+
+def _alone(
+    store: elasticsearch.Elasticsearch, document: dict[str, Any], looks: Set[str]
+) -> dict[str, list[dict[str, Any]]]:
+    """The tasks of many requests beside which no other task ran, by name: of warm-up and of what counts a bucket of the
+    store each, with first, last and longest. When they ran can be told without reading each request.
+
+    :param looks: types of operations that only look on, beside any task.
+    :return: nothing where documents lack something, which shows when they are read.
+    """
+    figures = {"first": ("min", "@timestamp"), "last": ("max", "@timestamp"), "longest": ("max", "value")}
+    figures |= {"timed": ("value_count", "value"), "dated": ("value_count", "@timestamp")}
+    sources = [{key: {"terms": {"field": key}}} for key in ("task", "operation-type", "sample-type")]
+    found = store.search(
+        index=METRICS,
+        query={"bool": {"filter": [*_own(document), _PROCESSED]}},
+        size=0,
+        track_total_hits=True,
+        aggs={
+            "tasks": {
+                "composite": {"size": MOST_TASKS, "sources": sources},
+                "aggs": {key: {kind: {"field": field}} for key, (kind, field) in figures.items()},
+            }
+        },
+    )
+    buckets = found["aggregations"]["tasks"]["buckets"]
+    counts = [sum(of) for of in zip(*((b["doc_count"], b["timed"]["value"], b["dated"]["value"]) for b in buckets))]
+    if {*counts} != {found["hits"]["total"]["value"]}:
+        return {}
+    busy = sorted((b for b in buckets if b["key"]["operation-type"] not in looks), key=lambda b: b["first"]["value"])
+    tasks: dict[str, list[dict[str, Any]]] = {}
+    met: set[str] = set()
+    for number, one in enumerate(busy):
+        tasks.setdefault(one["key"]["task"], []).append(one)
+        for other in busy[number + 1 :]:
+            if other["first"]["value"] > one["last"]["value"]:
+                break
+            met |= {one["key"]["task"], other["key"]["task"]}
+    return {task: of for task, of in tasks.items() if task not in met and sum(b["doc_count"] for b in of) >= MANY}
+
+
+def _own(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Filters for what belongs to a race, and not to an earlier one of the same id."""
+    return [{"term": {key: document[key]}} for key in ("race-id", "race-timestamp")]
 
 
 def _hits(
     store: elasticsearch.Elasticsearch, document: dict[str, Any], filters: list[dict[str, Any]], what: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    own = [{"term": {key: document[key]}} for key in ("race-id", "race-timestamp")]
-    query = {"query": {"bool": {"filter": [*own, *filters]}}} | what
+    query = {"query": {"bool": {"filter": [*_own(document), *filters]}}} | what
     slices = ({"slice": {"field": "@timestamp", "id": number, "max": SLICES}} for number in range(SLICES))
     return _ahead([helpers.scan(store, index=METRICS, query=query | part, size=AT_ONCE) for part in slices], AT_ONCE)
 

@@ -167,15 +167,17 @@ def test_a_million_requests_are_reported_within_a_gigabyte(loaded):
 
 def copies(store, race_id, name):
     """The documents of a race as those of another, its requests so often that there are a million; one copy comes after
-    the other in time."""
+    the other in time, and what came after the load after all of them."""
     query = {"query": {"bool": {"filter": [{"term": {"race-id": race_id}}]}}}
     hits = list(helpers.scan(store, index="rally-metrics-*", query=query, size=5000))
     found = [hit["_source"] for hit in hits]
-    yield from ({"_index": hits[0]["_index"]} | document | {"race-id": name} for document in found)
     requests = [document for document in found if document.get("operation-type") == BULK]
     first, last = (edge(document["@timestamp"] for document in requests) for edge in (min, max))
-    for number in range(1, 1 + SAMPLES // sum(document["name"] == "service_time" for document in requests)):
-        shift = number * (last - first + 1000)
-        for document in requests:
-            moved = {key: document[key] + shift for key in ("@timestamp", "relative-time")}
-            yield {"_index": hits[0]["_index"]} | document | moved | {"race-id": name}
+    times, long = SAMPLES // sum(document["name"] == "service_time" for document in requests), last - first + 1000
+
+    def moved(document, shift):
+        at = {key: document[key] + shift for key in ("@timestamp", "relative-time") if key in document}
+        return {"_index": hits[0]["_index"]} | document | at | {"race-id": name}
+
+    yield from (moved(document, times * long if document["@timestamp"] > last else 0) for document in found)
+    yield from (moved(document, number * long) for number in range(1, 1 + times) for document in requests)

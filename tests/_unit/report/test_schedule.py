@@ -1,10 +1,13 @@
 """When each task of a race ran."""
 
+from unittest import mock
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stores import Store, recorded
 
-from _tools.report import schedule
+from _tools.report import schedule, store
 from _tools.report.race import Race, Stretch, stretches
 
 
@@ -65,3 +68,29 @@ def test_a_race_without_requests_has_no_section():
 def test_what_is_covered_is_counted_once(spans):
     units = {unit for start, length in spans for unit in range(start, start + length)}
     assert schedule.covered((start, start + length) for start, length in spans) == pytest.approx(len(units))
+
+
+SOME = st.tuples(
+    st.sampled_from(["a", "b", "monitor"]),
+    st.integers(0, 60),
+    st.integers(0, 30),
+    st.sampled_from(["warmup", "normal"]),
+)
+
+
+@given(requests=st.lists(SOME, min_size=1, max_size=12), lacks=st.sampled_from([None, None, "value", "task"]))
+def test_a_task_that_no_other_ran_beside_is_told_without_reading_its_requests(requests, lacks):
+    race, documents = recorded("ingest")
+    documents = [document for document in documents if document["name"] != "processing_time"]
+    own = [request(*one) | {"name": "processing_time"} for one in requests]
+    for one in own:
+        one["operation-type"] = "monitor" if one["task"] == "monitor" else "ingest-bulk"
+    if lacks:
+        del own[0][lacks]
+
+    def found(many):
+        with mock.patch.object(store, "MANY", many):
+            race_found = store.load(Store((race, documents + own)), "last")
+        return race_found.schedule, [p for p in race_found.problems if "sound" in p]
+
+    assert found(1) == found(1000)
