@@ -261,7 +261,7 @@ def test_plain_esrally_races_from_a_plain_clone(loaded, tmp_path):
         ({"PARAMS": "variants:E"}, "track parameter [variants] is [E], allowed is all, or a list of A, B,"),
         (
             {"PARAMS": "rows_per_epoch:1000000000,epochs:900", "TEST_MODE": "0"},
-            "the corpus and its indices need about 381,960.0 GB",
+            "the corpus and its indices need about 381,960,000 MB",
         ),
         ({"PARAMS": "nodez:3"}, "Unused track parameters ['nodez']"),
         ({"CHALLENGE": "nothing"}, "CHALLENGE is [nothing], allowed is append-no-conflicts-index-only"),
