@@ -115,7 +115,7 @@ COMMON = (
     Integer("cell_warmup_seconds", "Time under load before that.", "seconds", low=0, high=86_400),
     Integer(
         "first_pass_seconds",
-        "Time of each cell in pass 0, which warms up the nodes and counts for nothing.",
+        "Time of pass 0, which the cells share; it warms up the nodes and counts for nothing.",
         "seconds",
         low=1,
         high=86_400,

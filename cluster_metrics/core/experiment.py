@@ -194,7 +194,7 @@ def lay_out_passes(schedule: list, parameters: Mapping[str, Any]) -> list:
 
     All copies keep the names of their tasks, so Rally's summary and ``compare`` show one row per cell over all passes;
     only the first is marked for reporting. Where a cell is loaded for a time, pass 0 goes ahead, which warms up the
-    nodes for a time of its own and counts for nothing.
+    nodes for a time of its own, that the cells share, and counts for nothing.
 
     :param parameters: track parameters as resolved.
     """
@@ -211,7 +211,7 @@ def lay_out_passes(schedule: list, parameters: Mapping[str, Any]) -> list:
                     if number > first_pass:
                         task.operation.params["include-in-reporting"] = False
                     if not number and task.time_period:
-                        task.time_period = parameters["first_pass_seconds"]
+                        task.time_period = math.ceil(parameters["first_pass_seconds"] / len(cells))
                     task.operation.params |= {
                         "pass": number,
                         "warmup-iterations": task.warmup_iterations,

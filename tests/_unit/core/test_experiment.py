@@ -50,7 +50,7 @@ def test_a_cell_of_two_elements_stays_together_and_begins_with_an_uncounted_pass
             load.time_period = 8
         schedule += [task(f"prepare-{i}", "capacity-prepare"), Element(tasks=loads)]
     schedule.append(task("drop", "capacity-drop"))
-    laid_out = lay_out_passes(schedule, values(seed=42, passes=2, first_pass_seconds=30))
+    laid_out = lay_out_passes(schedule, values(seed=42, passes=2, first_pass_seconds=100))
     assert [laid_out[0].name, laid_out[-1].name] == ["build", "drop"]
     cells = laid_out[1:-1]
     assert len(cells) == 3 * 3 * 2
@@ -60,7 +60,7 @@ def test_a_cell_of_two_elements_stays_together_and_begins_with_an_uncounted_pass
         assert names == [f"query-{number}", f"monitor-{number}"]
         assert len({t.operation.params["pass"] for t in [prepare, *load]}) == 1
     assert [c.operation.params["pass"] for c in cells[::2]] == [0] * 3 + [1] * 3 + [2] * 3
-    assert [{t.time_period for t in load} for load in cells[1::2]] == [{30}] * 3 + [{8}] * 6
+    assert [{t.time_period for t in load} for load in cells[1::2]] == [{34}] * 3 + [{8}] * 6
     assert not any(c.time_period for c in cells[::2])
     assert [t.operation.params.get("include-in-reporting", True) for c in cells for t in c].count(True) == 3 * 3
 
