@@ -1,5 +1,6 @@
 """Marks of processes, and the end of processes, on real ones."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -87,12 +88,14 @@ def test_a_process_that_does_not_heed_is_killed():
         assert stubborn.wait(5) == -9
 
 
-@pytest.mark.parametrize("hours", [-1, 1])
-def test_a_clock_that_is_set_meanwhile_moves_no_mark_and_no_deadline(start, monkeypatch, hours):
-    other, mine = start(processes.mark()), processes.mark()
-    true = time.time
-    monkeypatch.setattr(time, "time", lambda: true() + 3600 * hours)
-    assert processes.mark() == mine and not processes.has_ended(mine)
-    child = psutil.Process(other.pid)
-    processes.end([child], seconds=20)
-    assert other.wait(5) == -15, "asked, and waited for"
+def test_a_clock_that_is_set_meanwhile_moves_no_mark_and_no_deadline(monkeypatch):
+    code = (
+        "import signal, sys, time; signal.signal(15, lambda *_: (time.sleep(1), sys.exit(7))); print(1, flush=True); "
+    )
+    mine, true, hours = processes.mark(), time.time, itertools.count()
+    with subprocess.Popen([sys.executable, "-c", f"{code}time.sleep(60)"], stdout=subprocess.PIPE) as slow:
+        slow.stdout.readline()
+        monkeypatch.setattr(time, "time", lambda: true() + 3600 * next(hours))  # forward, each time that it is read
+        assert processes.mark() == mine and not processes.has_ended(mine)
+        processes.end([psutil.Process(slow.pid)], seconds=20)
+        assert slow.wait(5) == 7, "it was given its time"
