@@ -88,8 +88,9 @@ class ByCell(Integer):
         if not isinstance(value, dict):
             return super().accepted(value)
         named = set(value) - {OTHER}
-        ok = OTHER in value and all(isinstance(name, str) and re.fullmatch(self.cell, name) for name in named)
-        return dict(value) if ok and all(super(ByCell, self).accepted(n) for n in value.values()) else None
+        ok = OTHER in value and all(isinstance(name, str) and re.fullmatch(self.cell, name, re.ASCII) for name in named)
+        ok = ok and all(super(ByCell, self).accepted(number) is not None for number in value.values())
+        return dict(value) if ok else None
 
 
 @dataclass(frozen=True)

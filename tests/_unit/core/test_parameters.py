@@ -61,7 +61,16 @@ def test_defaults_are_allowed():
         ("ingest_pipeline", "größer", "default, _none, or the name of a pipeline: ASCII letters, digits, _ . -"),
         *(
             ("capacity_clients", value, f"an integer from 1 to 256, or an object of such by cell, as {BY_CELL}")
-            for value in (0, 257, {}, {"1s-0r": 3}, {"other": 0}, {"2s-1r": "4", "other": 1}, {"1s": 1, "other": 1})
+            for value in (
+                0,
+                257,
+                {},
+                {"1s-0r": 3},
+                {"other": 0},
+                {"2s-1r": "4", "other": 1},
+                {"1s": 1, "other": 1},
+                {"١s-0r": 1, "other": 1},
+            )
         ),
     ],
 )
