@@ -35,6 +35,7 @@ REQUEST = ["task", "operation-type", "sample-type", "@timestamp", "value"]
 MANY = 10_000
 """Requests of a task from which on they are not read one by one, where that tells no more."""
 MOST_TASKS = 10_000
+"""Tasks that the store sums up; of more, requests are read one by one."""
 MOST_RACES = 1000
 """Most races that a tag stands for; of more, the newest are taken."""
 
