@@ -1,50 +1,22 @@
-"""The sketch server over real HTTP, and its answers against the exact ones."""
+"""The answers of the sketch server over real HTTP, and its refusals."""
 
 import asyncio
 import gzip
 import json
-import re
-import select
-import socket
-import subprocess
-import sys
-import time
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from pathlib import Path
+from contextlib import asynccontextmanager
 
-import numpy as np
 import pytest
-import requests
 from aiohttp.test_utils import TestClient, TestServer
-from hypothesis import given
-from hypothesis import strategies as st
+from tables import NODES, ROWS, columns_of, state
 
 from _tools.sketch_server.server import MOST_TABLES, TABLES, application
-from _tools.sketch_server.sketches import COLUMNS, BadInput, K, Sketch, Table
-from cluster_metrics.corpus.answers import percentile_bounds
-from cluster_metrics.corpus.files import load_answers
-from cluster_metrics.corpus.metrics import FIELDS, Metrics
+from _tools.sketch_server.sketches import COLUMNS
 
-ROOT = Path(__file__).parents[3]
-NODES = ["N001", "N002"]
-ROWS = [
-    {"epoch": 1, "node": NODES[i % 2], "task": "T001", "cpu": i + 0.5, "mem": 2 * i, "net": 1000.25 * i}
-    for i in range(6)
-]
 NDJSON = {"content-type": "application/x-ndjson"}
-
-
-def columns_of(rows):
-    return {name: [row[name] for row in rows] for name in COLUMNS}
 
 
 def bulk_of(rows):
     return "".join(f'{{"index":{{}}}}\n{json.dumps(row)}\n' for row in rows)
-
-
-def state(table):
-    """All that a table keeps, sketches as the library writes them."""
-    return {key: (group.count, group.sums.tolist(), group.sketches.serialize()) for key, group in table.groups.items()}
 
 
 @asynccontextmanager
@@ -247,211 +219,3 @@ def test_tables_beyond_the_bound_are_refused():
             assert (await client.put("/t", json={"nodes": NODES})).status == 200
 
     asyncio.run(scenario())
-
-
-def memory_of(process):
-    """The greatest resident memory of a process so far, in MB."""
-    return int(re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text()).group(1)) / 1e3
-
-
-@contextmanager
-def running(*options):
-    """The server as a process, and its port."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    process = subprocess.Popen([sys.executable, "-m", "_tools.sketch_server", f"--port={port}", *options], cwd=ROOT)
-    try:
-        while True:
-            with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-                break
-            assert process.poll() is None
-            time.sleep(0.05)
-        yield process, port
-    finally:
-        process.kill()
-        process.wait()
-
-
-def test_many_epochs_in_a_small_body_take_little_memory():
-    many = 100_000
-    columns = {
-        "epoch": list(range(many)),
-        "node": ["N"] * many,
-        "task": ["T"] * many,
-        **dict.fromkeys(FIELDS, [1] * many),
-    }
-    with running() as (process, port):
-        requests.put(f"http://127.0.0.1:{port}/t", json={"nodes": ["N"]}, timeout=10)
-        before = memory_of(process)
-        response = requests.post(f"http://127.0.0.1:{port}/t/rows", json=columns, timeout=60)
-        assert response.status_code == 400
-        assert response.json()["error"] == (
-            "the batch has 100,000 new groups of epoch and node, there is room for 20,000"
-        )
-        assert memory_of(process) - before < 100
-
-
-PUT = b"PUT /t HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-SILENT = {
-    "nothing": b"",
-    "half a request line": b"PUT /t HT",
-    "half of its headers": PUT,
-    "after a whole request": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-    "half of its body": PUT + b'Content-Length: 20\r\n\r\n{"nodes":',
-    "a body of 100 GB": PUT + b"Content-Length: 100000000000\r\n\r\n{",
-}
-
-
-def test_a_client_that_keeps_the_server_waiting_is_cut_off():
-    with running("--seconds=1") as (_, port), ExitStack() as stack:
-        clients = {name: stack.enter_context(socket.create_connection(("127.0.0.1", port))) for name in SILENT}
-        busy = stack.enter_context(requests.Session())
-        for name, sent in SILENT.items():
-            clients[name].sendall(sent)
-            clients[name].settimeout(20)
-        started = time.monotonic()
-        while time.monotonic() - started < 3:  # one that asks again and again is served all the while
-            assert busy.get(f"http://127.0.0.1:{port}/", timeout=5).status_code == 200
-            time.sleep(0.1)
-        answers = {}
-        for name, client in clients.items():
-            with suppress(ConnectionResetError):
-                while received := client.recv(65536):
-                    answers[name] = answers.get(name, b"") + received
-        assert time.monotonic() - started < 20
-    assert answers["half of its body"].endswith(b'{"error":"the body did not arrive within 1 s"}')
-    assert b" 413 " in answers["a body of 100 GB"] and b" 200 " in answers["after a whole request"]
-    assert len(answers) == 3
-
-
-def test_the_time_for_a_body_begins_with_its_request():
-    with running("--seconds=1.5") as (_, port), socket.create_connection(("127.0.0.1", port)) as client:
-        client.sendall(SILENT["after a whole request"])
-        time.sleep(1)
-        client.sendall(PUT + b'Content-Length: 15\r\n\r\n{"nodes"')
-        time.sleep(1)
-        client.sendall(b':["a"]}')
-        client.settimeout(20)
-        received = b""
-        while not received.endswith(b'{"nodes":1}'):
-            assert (chunk := client.recv(65536)), received
-            received += chunk
-
-
-def test_a_client_that_takes_no_response_is_cut_off():
-    with running("--seconds=1", "--most-groups=3000") as (_, port):
-        nodes = [f"N{n:04d}" for n in range(3000)]
-        columns = {"epoch": [1] * 3000, "node": nodes, "task": ["T"] * 3000, **dict.fromkeys(FIELDS, [1] * 3000)}
-        requests.put(f"http://127.0.0.1:{port}/t", json={"nodes": nodes}, timeout=10)
-        assert requests.post(f"http://127.0.0.1:{port}/t/rows", json=columns, timeout=60).status_code == 200
-        with socket.socket() as client:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            client.connect(("127.0.0.1", port))
-            question = f"GET /t/answers?epoch=1&percents={','.join(map(str, range(100)))} HTTP/1.1\r\nHost: x\r\n\r\n"
-            client.sendall(question.encode())
-            select.select([client], [], [], 60)  # the response has begun, and waits to be taken
-            time.sleep(3)
-            client.settimeout(20)
-            received = 0
-            with suppress(ConnectionResetError):
-                while chunk := client.recv(1 << 20):
-                    received += len(chunk)
-        assert 0 < received < 3000 * len(FIELDS) * 100 * 8, "the whole response was sent"
-
-
-def test_what_the_command_line_refuses():
-    command = [sys.executable, "-m", "_tools.sketch_server"]
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        for options, reason in (
-            (["--seconds=0"], "--seconds is [0], allowed is a number above 0\n"),
-            (["--most-groups=-1"], "--most-groups is [-1], allowed is a number above 0\n"),
-            ([f"--port={port}"], f"[ERROR] cannot listen on [127.0.0.1:{port}]: "),
-        ):
-            ended = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True, timeout=30)
-            assert ended.returncode and reason in ended.stderr and "Traceback" not in ended.stderr
-
-
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4), st.lists, max_leaves=4
-)
-nearly_columns = st.fixed_dictionaries(
-    {name: st.just(BAD[name]) | st.lists(anything | st.sampled_from(BAD[name]), max_size=7) for name in COLUMNS}
-)
-
-
-@given(nearly_columns | anything)
-def test_a_batch_is_taken_as_a_whole_or_changes_nothing(columns):
-    table = Table(NODES)
-    table.insert(columns_of(ROWS))
-    before = state(table)
-    try:
-        inserted = table.insert(columns)
-    except BadInput as e:
-        assert str(e)
-        assert state(table) == before
-    else:
-        assert inserted == len(columns["epoch"])
-        assert sum(group.count for group in table.groups.values()) == len(ROWS) + inserted
-
-
-@given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from(NODES), st.floats(-1e6, 1e6, width=32)), min_size=1))
-def test_rows_are_grouped_by_epoch_and_node(rows):
-    table = Table(NODES)
-    names = [(epoch, node) for epoch, node, _ in rows]
-    values = [value for _, _, value in rows]
-    table.insert(
-        {"epoch": [e for e, _ in names], "node": [n for _, n in names], "task": ["T"] * len(rows)}
-        | dict.fromkeys(FIELDS, values)
-    )
-    assert set(table.groups) == set(names)
-    for key, group in table.groups.items():
-        mine = [value for name, value in zip(names, values) if name == key]
-        answer = group.answer([0, 100])["mem"]
-        assert answer["count"] == len(mine)
-        assert answer["sum"] == pytest.approx(sum(mine), abs=1e-3)
-        assert answer["percentiles"] == {"0": min(mine), "100": max(mine)}
-
-
-@pytest.fixture(scope="module")
-def corpus_table(tmp_path_factory):
-    """A corpus in a table, by batches of 1,000 rows, with its values by node and field."""
-    corpus = Metrics(nodes=30, tasks=200, rows_per_epoch=300_000, epochs=1)
-    path = corpus.generate(0, tmp_path_factory.mktemp("corpus"))
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    table = Table(corpus.node_names())
-    for start in range(0, len(rows), 1000):
-        table.insert(columns_of(rows[start : start + 1000]))
-    values = {n: {f: np.sort([r[f] for r in rows if r["node"] == n]) for f in FIELDS} for n in corpus.node_names()}
-    return table, values, load_answers(path)
-
-
-def test_answers_of_the_corpus_are_within_what_the_race_allows(corpus_table):
-    table, _, exact = corpus_table
-    for node, fields in table.answers(1, None, (0, 50, 90, 100)).items():
-        for field, answer in fields.items():
-            expected = exact[node][field]
-            assert answer["count"] == expected["count"] == 10_000
-            assert answer["sum"] == pytest.approx(expected["sum"], rel=1e-12)
-            for percent, got in answer["percentiles"].items():
-                low, high = percentile_bounds(expected["percentiles"][percent], float(percent), "tdigest")
-                assert low <= got <= high
-
-
-def test_rank_errors_keep_the_bound_that_the_library_promises(corpus_table):
-    """The promise: in 99 % of sketches no quantile is off by more. Of 90 sketches 6 or more exceed it with a
-    probability of 2e-4, were it just kept."""
-    table, values, _ = corpus_table
-    promised = Sketch.get_normalized_rank_error(K, False)
-    assert promised == pytest.approx(0.0133, abs=1e-4)
-    percents = list(range(1, 100))
-    beyond = 0
-    for node, fields in table.answers(1, None, percents).items():
-        for field, answer in fields.items():
-            exact = values[node][field].astype(np.float32)
-            got = np.array(list(answer["percentiles"].values()), np.float32)
-            # a value that many rows share covers a span of ranks
-            first, last = (np.searchsorted(exact, got, side) / len(exact) for side in ("left", "right"))
-            wanted = np.array(percents) / 100
-            beyond += np.maximum(first - wanted, wanted - last).max() > promised
-    assert beyond <= 5
