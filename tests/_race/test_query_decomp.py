@@ -329,7 +329,8 @@ def test_corpus_folder_that_cannot_be_written(loaded):
 def test_an_interrupted_race_leaves_nothing_running(loaded, number):
     make("down")
     env = os.environ | {"WORK": str(WORK), "TEST_MODE": "1"}
-    command = [str(ROOT / "_venv" / "bin" / "python"), "-m", "_tools.race", "race"]
+    # what a shell starts in the background ignores SIGINT, and so would what it starts
+    command = ["env", "--default-signal=INT", str(ROOT / "_venv" / "bin" / "python"), "-m", "_tools.race", "race"]
     race = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True)
     try:
         for line in race.stdout:
