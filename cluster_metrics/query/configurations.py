@@ -41,6 +41,12 @@ PARTS = {
         Configuration("pct-cpu-mem", "percentiles of 2 fields", summed=(), ranked=("cpu", "mem")),
         Configuration("sum-cpu-pct-cpu", "1 sum, percentiles of the same field", summed=("cpu",), ranked=("cpu",)),
         Configuration("sum-cpu-pct-mem", "1 sum, percentiles of another field", summed=("cpu",), ranked=("mem",)),
+        Configuration(
+            "sum-cpu-mem-pct-cpu-mem",
+            "2 sums, percentiles of the same fields",
+            summed=("cpu", "mem"),
+            ranked=("cpu", "mem"),
+        ),
     )
 }
 """Less of the production query than its variants have: what attribution is fitted on, beside B and C_td."""

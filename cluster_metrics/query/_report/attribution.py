@@ -3,8 +3,9 @@
 The time of a serial coverage is taken as a sum: the start of its searches; filtering and visiting the documents; each
 sum; the percentiles of each field; and what changes when a field has both. The cells of the fit have these terms in
 different numbers, so least squares tells them apart, and what the terms predict for the production query is held
-against what it takes. All estimates are means over the same whole rounds, hence linear in them: what adds up in one
-round adds up in the means, and a round is the unit of replication throughout.
+against what it takes. No search visits documents for nothing: the cell that aggregates next to nothing counts them,
+which is a term of that cell alone. All estimates are means over the same whole rounds, hence linear in them: what adds
+up in one round adds up in the means, and a round is the unit of replication throughout.
 """
 
 import math
@@ -28,7 +29,7 @@ TRIMMED = 0.1
 HALF_WIDTH = 0.02
 """Half of the interval of the rest, as a share of the whole, that a race should reach."""
 WHOLE = PRODUCTION.by("serial")
-START = PARTS["start"]
+START, VISIT = PARTS["start"], PARTS["visit"]
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,12 @@ def _ranked(field: str) -> Callable[[Configuration], int]:
     return lambda c: int(c.percentiles is not None and field in c.ranked)
 
 
+COUNTING = Term(f"counting of {VISIT.name}", lambda c: int(c.name == VISIT.name))
 PERCENTILES = tuple(Term(f"percentiles of {field}", _ranked(field)) for field in FIELDS)
 TERMS = (
     Term("start of the searches", lambda c: 1),
     Term("filter and visit of the documents", lambda c: int(c.name != START.name)),
+    COUNTING,
     Term("sum", lambda c: len(c.summed)),
     *PERCENTILES,
     Term("sum and percentiles share a field", lambda c: sum(_ranked(field)(c) for field in c.summed)),
@@ -78,7 +81,8 @@ class Part:
 class Fit:
     """What was fitted.
 
-    :param parts: the terms, which with the rest add up to the whole.
+    :param parts: the terms that the production query has, which with the rest add up to the whole.
+    :param counting: what the cell that visits spends on counting, in ms a coverage.
     :param percentiles: those of all fields together.
     :param rest: what the production query takes beyond what its terms predict.
     :param worst: name of the fitted cell that the terms miss by most, and by what share of its time.
@@ -86,6 +90,7 @@ class Fit:
     """
 
     parts: Sequence[Part]
+    counting: Estimate
     percentiles: Part
     rest: Part
     whole: Part
@@ -124,13 +129,14 @@ def fitted(cells: Cells) -> Fit | None:
     variance = np.var(times, axis=1)
     weights = 1 / np.sqrt(np.where(variance > 0, variance, np.mean(variance) or 1.0))
     costs = np.linalg.pinv(design * weights[:, None]) @ (times * weights[:, None])  # of each round, as all is linear
-    parts = [_part(t.name, t.times(WHOLE), cost, whole) for t, cost in zip(TERMS, costs)]
+    parts = [_part(t.name, t.times(WHOLE), cost, whole) for t, cost in zip(TERMS, costs) if t.times(WHOLE)]
     predicted = np.array([term.times(WHOLE) for term in TERMS]) @ costs
     missed = np.mean(times - design @ costs, axis=1) / np.mean(times, axis=1)
     worst = int(np.argmax(np.abs(missed)))
     ranked = np.sum([costs[TERMS.index(term)] for term in PERCENTILES], axis=0)
     return Fit(
         parts,
+        mean(costs[TERMS.index(COUNTING)]),
         _part("percentiles by t-digest", 1, ranked, whole),
         _part("rest", 1, whole - predicted, whole),
         _part(f"whole: production ({PRODUCTION.name})", 1, whole, whole),
@@ -189,7 +195,8 @@ def sections(cells: Cells, not_steady: Collection[str] = ()) -> list[Section]:
         f"cells with fewer aggregations, and each is a mean over {fit.rounds[0]} of {fit.rounds[1]} rounds (the "
         "slowest and the fastest left out, for all cells alike), with its 95 % interval over rounds. Shares are of "
         "wall time at the client and add up to 100 %. Of the cells fitted, "
-        f"{cell} is missed by most: by {percent(missed)} of its time."
+        f"{cell} is missed by most: by {percent(missed)} of its time. {VISIT.name} counts what it visits, for "
+        f"{number(fit.counting.value)} ms {interval(fit.counting)}, which no other cell does."
     )
     parts = [plots.Part(p.name, p.ms, p.share.value) for p in (*fit.parts, fit.rest)]
     caption = (

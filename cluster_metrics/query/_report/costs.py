@@ -10,8 +10,8 @@ from _tools.report.costs import Cost, Loop
 from _tools.report.race import Race
 from _tools.report.stats import Estimate, mean
 from cluster_metrics.corpus.metrics import FIELDS
-from cluster_metrics.query._report.attribution import START, TERMS, WHOLE, fitted, kept
-from cluster_metrics.query.configurations import PARTS, VARIANTS
+from cluster_metrics.query._report.attribution import START, WHOLE, fitted, kept
+from cluster_metrics.query.configurations import VARIANTS
 from cluster_metrics.query.query_decomp import PART
 from cluster_metrics.wire import coverage
 from cluster_metrics.wire.questions import HDR
@@ -40,7 +40,8 @@ SUMS, TDIGEST, HDR_LOOPS = ([loop for f in FIELDS for loop in loops(name, f)] fo
 
 
 def costs(race: Race) -> list[Cost]:
-    """The costs fitted, and by differences of serial cells what HDR and the production query take in all."""
+    """The costs fitted, and by differences of serial cells what percentiles take beside sums, and the production query
+    in all."""
     cells = Cells(race.of(coverage.TYPE) + race.of(PART))
     return [*_fitted(race, cells), *_differences(race, cells)]
 
@@ -57,16 +58,16 @@ def _fitted(race: Race, cells: Cells) -> Iterator[Cost]:
         return
     known = {"filter and visit of the documents": [FILTER], "sum": loops("SumBenchmark", FIELDS[0])}
     known |= {f"percentiles of {field}": loops("TDigestBenchmark", field) for field in FIELDS}
-    for term, part in zip(TERMS, fit.parts):
-        if term.name in known:
-            yield Cost(term.name, _per_document(race, part.each), known[term.name])
+    for part in fit.parts:
+        if part.name in known:
+            yield Cost(part.name, _per_document(race, part.each), known[part.name])
 
 
 def _differences(race: Race, cells: Cells) -> Iterator[Cost]:
-    visit = PARTS["visit"].name
+    sums = _serial("B")
     wanted = (
-        ("3 percentiles by t-digest", _serial("C_td"), visit, TDIGEST, False),
-        ("3 percentiles by HDR", _serial("C_hdr"), visit, HDR_LOOPS, False),
+        ("3 percentiles by t-digest", WHOLE.name, sums, TDIGEST, False),
+        ("3 percentiles by HDR", _serial("D_hdr"), sums, HDR_LOOPS, False),
         ("production query", WHOLE.name, START.name, [FILTER, *SUMS, *TDIGEST], True),
         ("production query, with the aggregators", WHOLE.name, START.name, aggregator("sums+tdigest"), True),
         ("the same by HDR", _serial("D_hdr"), START.name, [FILTER, *SUMS, *HDR_LOOPS], True),

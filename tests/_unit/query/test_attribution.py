@@ -6,10 +6,22 @@ from fakes import rows
 
 from _tools.report.cells import Cells
 from _tools.report.race import Sample
-from cluster_metrics.query._report.attribution import HALF_WIDTH, TERMS, WHOLE, fitted, half, kept, sections, share_of
+from _tools.report.text import number
+from cluster_metrics.query._report.attribution import (
+    COUNTING,
+    HALF_WIDTH,
+    TERMS,
+    WHOLE,
+    fitted,
+    half,
+    kept,
+    sections,
+    share_of,
+)
 from cluster_metrics.query.configurations import FITTED
 
-COSTS = dict(zip([term.name for term in TERMS], [60.0, 40.0, 25.0, 70.0, 75.0, 150.0, -5.0]))
+COSTS = dict(zip([term.name for term in TERMS], [60.0, 40.0, 9.0, 25.0, 70.0, 75.0, 150.0, -5.0]))
+PARTS = {name: ms for name, ms in COSTS.items() if name != COUNTING.name}
 CELLS = (WHOLE, *FITTED)
 
 
@@ -36,14 +48,15 @@ def made(rounds=60, spread=0.02, common=0.1, interaction=0.0, seed=0, lost=(), r
 
 def test_the_terms_can_be_told_apart_and_the_production_query_is_held_out():
     design = np.array([[term.times(cell) for term in TERMS] for cell in FITTED])
-    assert np.linalg.matrix_rank(design) == len(TERMS) and len(FITTED) == 12
+    assert np.linalg.matrix_rank(design) == len(TERMS) and len(FITTED) == 13
     assert WHOLE.name not in {cell.name for cell in FITTED}
-    assert [term.times(WHOLE) for term in TERMS] == [1, 1, 3, 1, 1, 1, 3]
+    assert [term.times(WHOLE) for term in TERMS] == [1, 1, 0, 3, 1, 1, 1, 3]
 
 
 def test_costs_without_noise_are_recovered_exactly_and_leave_no_rest():
     fit = fitted(made(spread=0, common=0))
-    assert {part.name: part.each.value for part in fit.parts} == pytest.approx(COSTS)
+    assert {part.name: part.each.value for part in fit.parts} == pytest.approx(PARTS)
+    assert fit.counting.value == pytest.approx(COSTS[COUNTING.name])
     assert fit.rest.ms.value == pytest.approx(0, abs=1e-9) and fit.worst[1] == pytest.approx(0, abs=1e-12)
 
 
@@ -111,12 +124,13 @@ def test_the_report_shows_parts_rest_and_whole_and_the_rounds_that_are_missing()
     assert half(fitted(noisy).rest.share) > HALF_WIDTH and "rounds would bring it to 2 %" in sections(noisy)[0].text
     (section,) = sections(made())
     found = rows([section], "parts")
-    assert list(found) == [*COSTS, "rest", "whole: production (D_td)"]
+    assert list(found) == [*PARTS, "rest", "whole: production (D_td)"]
     assert found["sum"]["count"] == 3 and found["sum"]["wall_ms"].value == pytest.approx(
         3 * found["sum"]["each_ms"].value
     )
     assert found["whole: production (D_td)"]["share"] == 1
     assert "no interaction of the parts is shown" in section.text
+    assert f"visit-serial counts what it visits, for {number(fitted(made()).counting.value)} ms [" in section.text
     (section,) = sections(made(), {"pct-cpu-serial", "A-serial"})
     assert "No verdict on it, as pct-cpu-serial was not steady" in section.text
 
