@@ -97,6 +97,8 @@ def answer(race: Race) -> Iterator[Finding]:
             yield answers.undecided(race)
         elif rate is None:
             why = "too few requests for a 99th percentile; raise cell_seconds"
+            if len({len(point.each(BOUNDED)) for point in shown}) > 1:
+                why = "a 99th percentile is not there in as many passes of each rate; race it again"
             yield Finding("greatest rate", f"{grid}: not shown, {why}")
         elif not rate.value:
             least = f"none from {shown[0].cell.rate:,.0f} {unit} on"
@@ -115,7 +117,7 @@ def answer(race: Race) -> Iterator[Finding]:
             told = {name: kept[-1].latency(percent) for name, percent in PERCENTILES.items()}
             texts = [f"{name} {number(e.value)} ms {interval(e)}" for name, e in told.items() if e]
             yield Finding("latency", f"at {kept[-1].cell.rate:,.0f} {unit}: {', '.join(texts)}")
-        beyond = next((p for p in shown if p not in kept), points[-1])
+        beyond = next((p for p in shown if not kept or p.cell.rate > kept[-1].cell.rate), points[-1])
         yield Finding("limited by", f"{bottleneck(beyond.cell.last, race)} at {beyond.cell.rate:,.0f} {unit}")
 
 

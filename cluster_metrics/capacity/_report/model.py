@@ -23,7 +23,8 @@ MOST_SUBSETS = 10
 
 
 def spread(nodes: int, shards: int, replicas: int) -> dict[str, list[str]]:
-    """The shards of an index spread over nodes as evenly as can be, copies of one shard on different nodes.
+    """The shards of an index spread over nodes as evenly as can be, copies of one shard on different nodes, and no node
+    with two primaries more than another.
 
     :raises ValueError: when there are too few nodes for the replicas.
     """
@@ -31,9 +32,13 @@ def spread(nodes: int, shards: int, replicas: int) -> dict[str, list[str]]:
         raise ValueError(f"{replicas} replicas take {replicas + 1} nodes, not {nodes}")
     table: dict[str, list[str]] = {f"node {i + 1}": [] for i in range(nodes)}
     names = itertools.cycle(table)
+    primaries = dict.fromkeys(table, 0)
     for shard in range(shards):
-        for copy in range(1 + replicas):
-            table[next(names)].append(f"{shard}{'r' if copy else 'p'}")
+        holders = [next(names) for _ in range(1 + replicas)]
+        first = min(holders, key=lambda node: primaries[node])
+        primaries[first] += 1
+        for node in holders:
+            table[node].append(f"{shard}{'p' if node == first else 'r'}")
     return table
 
 

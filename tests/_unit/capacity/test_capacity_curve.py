@@ -78,6 +78,20 @@ def test_a_rate_of_too_few_requests_is_none_that_missed_the_bound():
     assert " none from 40 searches/s on " in told(curve(rates=(5, 40, 60), slo_ms=1))["greatest rate"]
 
 
+def test_what_limits_is_told_of_the_rate_at_which_the_curve_last_leaves_the_bound():
+    found = curve(rates=(20, 40, 60, 90))
+    slow = [replace(w, value=w.value + 1000) if w.meta["cell"].endswith("-40") else w for w in found.latencies]
+    lines = told(replace(found, latencies=slow))
+    assert lines["latency"].startswith("at 60 ") and lines["limited by"].endswith(" at 90 searches/s")
+
+
+def test_a_rate_that_lacks_a_pass_is_told_from_one_of_too_few_requests():
+    found = curve()
+    lost = [w for w in found.latencies if not (w.meta["pass"] == 1 and w.meta["cell"].endswith("-60"))]
+    text = told(replace(found, latencies=lost))["greatest rate"]
+    assert "not there in as many passes of each rate" in text and "cell_seconds" not in text
+
+
 def test_too_few_passes_name_no_rate():
     found = told(curve(passes=3))
     assert "greatest rate" not in found and found["latency"]

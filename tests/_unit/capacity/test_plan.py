@@ -51,6 +51,8 @@ def test_shards_are_spread_evenly_with_copies_apart(nodes, shards, replicas):
     held = model.spread(nodes, shards, replicas).values()
     assert max(map(len, held)) - min(map(len, held)) <= 1
     assert all(len({s[:-1] for s in of}) == len(of) for of in held)
+    primaries = [sum(shard.endswith("p") for shard in of) for of in held]
+    assert sum(primaries) == shards and max(primaries) - min(primaries) <= 1
     table = model.spread(nodes, shards, replicas)
     assert shards / nodes - 1e-9 <= model.visits_balanced(table) <= model.visits_in_turn(table) + 1e-9
 
