@@ -1,6 +1,5 @@
 """Explains a race of append-no-conflicts-index-only: whether the cluster reaches its target."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -236,10 +235,13 @@ def _told(race: Race, goal: float, average: Estimate) -> str:
 
 
 def _behind(race: Race) -> Estimate | None:
-    """How far a paced load fell behind its target, see :func:`.rates.falling_behind`."""
+    """How far a paced load fell behind its target, see :func:`.rates.falling_behind`: before its spike or, where that
+    is too short to tell, once as much time as the spike took has passed since."""
     pace = pace_of(race.parameters)
-    before = pace["spike_seconds"] if pace["spike_docs_per_second"] else math.inf
-    return rates.falling_behind(race, pace["docs_per_second"], before)
+    goal, seconds = pace["docs_per_second"], pace["spike_seconds"]
+    if not pace["spike_docs_per_second"]:
+        return rates.falling_behind(race, goal)
+    return rates.falling_behind(race, goal, 0, seconds) or rates.falling_behind(race, goal, 3 * seconds)
 
 
 def _late(race: Race) -> str:
@@ -258,13 +260,13 @@ def _best_in_spike(race: Race) -> float | None:
     """Documents/s during the spike of a paced load, or in the best stretch as long; None for a load that is too short,
     or that has no spike."""
     load, pace = rates.loads(race)[0], pace_of(race.parameters)
-    seconds = pace["spike_seconds"]
-    buckets = round(seconds / load.width)
-    if not pace["spike_docs_per_second"] or load.seconds < seconds or buckets > len(load.rates):
+    seconds, paced = pace["spike_seconds"], race.parameters["paced"]
+    if not pace["spike_docs_per_second"] or load.seconds < (2 if paced else 1) * seconds:
         return None
-    if race.parameters["paced"]:
-        return float(np.mean(load.rates[buckets : 2 * buckets]))
-    return float(np.max(np.convolve(load.rates, np.ones(buckets) / buckets, mode="valid")))
+    at, documents = load.course
+    begins = np.array([seconds]) if paced else at[at <= load.seconds - seconds]
+    done = np.interp([begins, begins + seconds], at, documents)
+    return float(np.max(done[1] - done[0]) / seconds)
 
 
 def _spike(race: Race, goal: float, seconds: float) -> str:

@@ -64,6 +64,13 @@ class Load:
         return {min(i, len(self.rates) - 1) for i, number in zip(at, merges) if number}
 
     @property
+    def course(self) -> tuple[Samples, Samples]:
+        """Seconds from the start at which requests were answered, 0 first, and the documents acknowledged by then."""
+        answered = sorted((s.at - self.at + s.value, s.meta["success-count"]) for of in self.requests for s in of)
+        at, documents = np.array([(0.0, 0.0), *answered]).T
+        return at / 1000, np.cumsum(documents)
+
+    @property
     def steady(self) -> Samples:
         """Rates of the buckets of the steady window; none when it has fewer than five."""
         window = self.rates[self.first : max(self.first, self.end)]
@@ -135,19 +142,20 @@ def _load(epoch: int, samples: Sequence[Sample], ends: Samples, width: float, lo
     )
 
 
-def falling_behind(race: Race, goal: float, seconds: float = math.inf) -> Estimate | None:
+def falling_behind(race: Race, goal: float, begin: float = 0, end: float = math.inf) -> Estimate | None:
     """Seconds that a paced load falls behind per second: the slope, over time, of how late requests were sent.
 
     :param goal: documents per second that were due.
-    :param seconds: from the start that are looked at, e.g. those before a spike.
+    :param begin: of the time that is looked at, in seconds from the start; from 0 on without the ramp-up.
+    :param end: of it.
     :return: with Student's interval over ten stretches of equal length; None for fewer than 10 requests in each.
     """
     found, samples = loads(race)[0], sorted(race.of(BULK), key=lambda s: s.at)
     sent = np.cumsum([s.meta["success-count"] + s.meta.get("error-count", 0) for s in samples])
     at = np.array([s.at - samples[0].at for s in samples]) / 1000
     late = at - np.concatenate([[0.0], sent[:-1]]) / goal
-    end = min(seconds, found.end * found.width)
-    window = (at >= RAMP_UP * end) & (at < end)
+    end = min(end, found.end * found.width)
+    window = (at >= (begin or RAMP_UP * end)) & (at < end)
     if np.sum(window) < STRETCHES * REQUESTS_PER_BUCKET:
         return None
     means = [[np.mean(part) for part in np.array_split(of[window], STRETCHES)] for of in (at, late)]

@@ -157,6 +157,32 @@ def test_a_paced_load_is_held_against_its_rate_and_its_spike():
     assert told[5000]["spike"].startswith("not reached: ") and "steady rate" not in told[4000]
 
 
+def test_a_spike_is_read_of_its_own_time_however_wide_the_buckets_are():
+    """The load is long and its requests are few, so a bucket of the rate is longer than the spike."""
+    steady, spike = (
+        [bulk(1, i % 2, at, **{"success-count": 1000}) for i, at in enumerate(np.arange(*when))]
+        for when in ((0.0, 1200.0, 12.0), (60.0, 120.0, 3.0))
+    )
+    samples = [*(s for s in steady if not 60 <= (s.at / 1000 - 1000) < 120), *spike, epoch_sample(1)]
+    for paced in ("paced:true", "paced:false"):
+        asked = f"epochs:2,{paced},target_docs_per_second:80,spike_minutes:1,spike_docs_per_second:"
+        told = {
+            goal: dict(answer_of(of_append(race(f"{asked}{goal}", samples))).lines())["spike"] for goal in (320, 400)
+        }
+        assert told[320].startswith("reached: 3") and told[400].startswith("not reached: 3")
+    assert rates.loads(race(samples=samples))[0].width > 60
+
+
+def test_a_paced_load_whose_spike_comes_too_soon_is_read_after_it():
+    """One request in two seconds: 30 come before the spike, which tells nothing."""
+    before, spike, after = (np.arange(0.0, 60, 2), np.arange(60.0, 120, 1), np.arange(120.0, 900, 2))
+    for late, said in ((0.0, "Reached"), (0.01, "Not reached")):
+        at = [*before, *spike, *(after + late * (after - 120))]
+        samples = [bulk(1, i % 2, s, **{"success-count": 10_000}) for i, s in enumerate(at)] + [epoch_sample(1)]
+        asked = "epochs:2,paced:true,target_docs_per_second:5000,spike_minutes:1,spike_docs_per_second:10000"
+        assert f"**{said}:** the load was paced" in page(append, race(asked, samples))
+
+
 @pytest.mark.parametrize("short, said", [(0.0, "Reached"), (0.01, "Not reached")])
 def test_a_paced_load_that_falls_behind_by_1_percent_is_late(short, said):
     """Requests are late by 50 ms here and there, but only one of the loads falls further behind."""
