@@ -9,7 +9,7 @@ from ..core.index import CHECK_INDEX, CHECK_TARGET, SETUP
 from ..core.limits import corpus_in_memory, said
 from ..core.monitor import LOOK
 from ..core.parameters import FOREIGN, LOAD, RACE_MINUTES, SHARDS, WARMUP, Choice, Flag, Integer, Many, Text
-from ..core.sampler import OF_ROUND, SAMPLER
+from ..core.sampler import NONE, OF_ROUND, SAMPLER
 from ..corpus.encoded import ENCODINGS
 from ..corpus.metrics import BYTES, NAME, Metrics
 from . import cell, load
@@ -17,7 +17,7 @@ from .account import ACCOUNT, IngestBegin, IngestEpoch
 from .ingest_decomp import SAMPLED, IngestDecompParams, IngestDecompRunner
 from .ingest_formats import BASE, CORPORA, ENCODING, IngestFormatsParams, IngestFormatsRunner
 from .samples import BYTES_IN, BYTES_OUT, CELL, COUNTED, ENCODED, PARSE, RETRIES, SEND, TOOK, WHICH
-from .steps import DESIGNS, NAIVE, STEPS
+from .steps import DESIGNS, NAIVE, STEP_NAMES, clients
 from .weblogs import WebLogs
 
 CORPUS = (*Metrics.parameters.values(), BYTES)
@@ -259,6 +259,15 @@ APPEND = Challenge(
     encodings=_of_load,
     lay_out=partial(load.lay_out_epochs, each=False),
 )
+
+
+def _sampled_are_raced(values: Values) -> Iterator[str]:
+    """Cells to be sampled that the steps of a race leave out."""
+    raced, sampled = clients(values["design"], True, True, values["ingest_steps"]), values["sampled_cells"]
+    if values[SAMPLER.name] != NONE and not set(sampled) <= set(raced):
+        yield f"track parameter [sampled_cells] is {sampled}, allowed with this ingest_steps is {', '.join(raced)}"
+
+
 INGEST_DECOMP = Challenge(
     name="ingest-decomp",
     question="What does each change to an ingesting client buy?",
@@ -288,6 +297,14 @@ INGEST_DECOMP = Challenge(
             "How ingest-decomp takes its steps: each on top of those before, or each on top of the naive client.",
             choices=DESIGNS,
         ),
+        Many(
+            "ingest_steps",
+            "Steps of ingest-decomp that are raced, each beside the cell that it is held against and the naive client; "
+            "the others are taken with design cumulative, and not raced. Cells that are no steps take all of them.",
+            "",
+            True,
+            choices=STEP_NAMES,
+        ),
         Integer(
             "cell_rows",
             "Rows that one client of a cell of ingest-decomp ingests in each round, as does each of several that send "
@@ -302,7 +319,7 @@ INGEST_DECOMP = Challenge(
             "Cells of ingest-decomp that run once more in each round while the sampler records.",
             "",
             True,
-            choices=(NAIVE, *(step.name for step in STEPS)),
+            choices=(NAIVE, *STEP_NAMES),
         ),
         WARMUP,
         RACE_MINUTES,
@@ -323,6 +340,7 @@ INGEST_DECOMP = Challenge(
     test_mode={"ingest_rounds": 2, "warmup_iterations": 1},
     limits=(SHORT,),
     drops=(cell.INDEX,),
+    check=_sampled_are_raced,
     derived=_at_most_an_epoch("cell_rows"),
     encodings=lambda values: ["json", "smile-32"],
 )

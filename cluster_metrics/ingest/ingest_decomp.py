@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,7 +26,7 @@ from ..corpus.prepared import Prepared
 from ..wire.bulk import USUAL, Backoff, BulkCounts, failures_in, send_bulk
 from ..wire.requests import once
 from .cell import INDEX, IngestCell, index_settings, run_cells
-from .steps import NATIVE, REQUESTS, Client, clients
+from .steps import NATIVE, REQUESTS, SLICES, STEP_NAMES, Client, clients
 
 SAMPLED = "sampled-ingest-cell"
 """``operation-type`` of the sample of a cell that ran while the sampler recorded."""
@@ -177,11 +177,14 @@ class Rows:
         self._asks = [asked(epoch, node) for node in corpus.node_names()]
         self._bodies: Iterator[tuple[int, bytes]] = iter(())
 
-    def cells(self, design: str) -> list[tuple[IngestCell, int]]:
-        """All cells of a design, each with how many rows it has, with Rally's own bulk runner as the last."""
-        found = clients(design, has_orjson(), self._corpus.timestamps)
+    def cells(self, design: str, wanted: Collection[str] = STEP_NAMES) -> list[tuple[IngestCell, int]]:
+        """The cells of a design, each with how many rows it has, see :func:`.steps.clients`; where all steps are
+        wanted, with Rally's own bulk runner as the last."""
+        found = clients(design, has_orjson(), self._corpus.timestamps, wanted)
         most = self._corpus.rows_per_epoch
         cells = [(self._cell(name, client), client.rows(self.count, most)) for name, client in found.items()]
+        if SLICES not in found:
+            return cells
         return [
             *cells,
             (replace(cells[0][0], name=REQUESTS, send=send_by_requests), self.count),
@@ -234,8 +237,8 @@ class IngestDecompParams(RoundParams):
     """Param source of the rounds: every cell of the design once in seeded order, with the first rows of epoch 1; where
     there is a sampler, some of them once more while it records.
 
-    Track parameters: ``design``, ``cell_rows``, ``number_of_shards``, ``number_of_replicas``, ``seed``,
-    ``bulk_retries``, ``bulk_retry_pause_ms``, ``delete_foreign_index``, ``sampler``, ``sampled_cells``.
+    Track parameters: ``design``, ``ingest_steps``, ``cell_rows``, ``number_of_shards``, ``number_of_replicas``,
+    ``seed``, ``bulk_retries``, ``bulk_retry_pause_ms``, ``delete_foreign_index``, ``sampler``, ``sampled_cells``.
     """
 
     def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
@@ -246,7 +249,8 @@ class IngestDecompParams(RoundParams):
     def round(self, number: int) -> dict[str, Any]:
         if not self._cells:  # no sooner, for Rally makes param sources before the corpus is there
             file, each = self._prepared.file(), self.values["cell_rows"]
-            cells = Rows(self._prepared.corpus, 1, file, each, Backoff.of(self.values)).cells(self.values["design"])
+            sent = Rows(self._prepared.corpus, 1, file, each, Backoff.of(self.values))
+            cells = sent.cells(self.values["design"], self.values["ingest_steps"])
             if self.values["sampler"] != NONE:
                 wanted = self.values["sampled_cells"]
                 cells += [(replace(cell, kind=SAMPLED), rows) for cell, rows in cells if cell.name in wanted]

@@ -1,6 +1,6 @@
 """The steps from a naive ingesting client to the best one, and to less work for the target, as data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -195,24 +195,32 @@ STEPS = (
     ),
 )
 
+STEP_NAMES = tuple(step.name for step in STEPS)
 
-def clients(design: str, orjson: bool, timestamps: bool) -> dict[str, Client]:
-    """The clients of a design by the name of their cell: the naive one, each step, and ours as Rally's is used.
+
+def clients(design: str, orjson: bool, timestamps: bool, wanted: Collection[str] = STEP_NAMES) -> dict[str, Client]:
+    """The clients of a design by the name of their cell: the naive one, each wanted step with the one that it is held
+    against, and, where all steps are wanted, ours as Rally's is used.
 
     :param design: ``cumulative`` (each step on top of those before) or ``one-at-a-time`` (each on top of naive).
     :param orjson: whether the step orjson can be taken; if not it is left out, and those after it use json.
     :param timestamps: whether rows have a time; if not the steps that take one are left out.
+    :param wanted: names of steps; the others are taken all the same, and have no cell of their own.
     """
-    found = {NAIVE: Client()}
-    client = found[NAIVE]
+    found, kept, last = {NAIVE: Client()}, {NAIVE}, NAIVE
     for step in STEPS:
         if step.name == "orjson" and not orjson or step.timed and not timestamps:
             continue
-        base = client if design == "cumulative" else found[NAIVE]
+        base_name = last if design == "cumulative" else NAIVE
+        base = found[base_name]
+        if step.name in wanted:
+            kept |= {base_name, step.name}
         added = {
             "settings": base.settings | step.change.get("settings", {}),
             "unindexed": base.unindexed + step.change.get("unindexed", ()),
         }
         found[step.name] = replace(base, **step.change | added)
-        client = client if step.alone else found[step.name]
-    return found | {SLICES: Client(keep_alive=True, filter_path=FILTER, sliced=True)}
+        last = last if step.alone else step.name
+    measured = {name: client for name, client in found.items() if name in kept}
+    ours = {SLICES: Client(keep_alive=True, filter_path=FILTER, sliced=True)}
+    return measured | (ours if set(wanted) == set(STEP_NAMES) else {})

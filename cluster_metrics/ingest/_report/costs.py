@@ -6,7 +6,7 @@ from _tools.report.cells import Cells
 from _tools.report.costs import PER_ROW, Cost, Loop
 from _tools.report.race import Race
 from cluster_metrics.ingest.cell import SAMPLE
-from cluster_metrics.ingest.steps import NATIVE, Client, clients
+from cluster_metrics.ingest.steps import NAIVE, NATIVE, STEP_NAMES, Client, clients
 
 ROWS = Client().bulk_size
 """Of the requests that the loops are measured with."""
@@ -36,9 +36,11 @@ def costs(race: Race) -> list[Cost]:
 def _costs(race: Race) -> Iterator[Cost]:
     cells = Cells(race.of(SAMPLE))
     design = race.parameters.get("design", "cumulative")
+    told = "orjson" in race.parameters.get("ingest_steps", STEP_NAMES)  # else its package may have been there
     for cell, client in clients(design, cells.has("orjson"), timestamps=True).items():
         if cells.has(cell) and client.clients == 1 and client.bulk_size == ROWS:
-            yield _cost(cells, "encode_ms", f"encoding, {cell}", cell, encoding(client))
+            if told or client.sliced or cell == NAIVE:
+                yield _cost(cells, "encode_ms", f"encoding, {cell}", cell, encoding(client))
             yield _cost(cells, "parse_ms", f"parsing, {cell}", cell, parsing(client))
     if cells.has(NATIVE):
         yield _cost(cells, "parse_ms", f"parsing, {NATIVE}", NATIVE, Loop("decode full, Rally's partial parser"))

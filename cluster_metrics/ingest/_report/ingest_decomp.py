@@ -1,5 +1,6 @@
 """Explains an ingest-decomp race: where the seconds of an ingest go, and what each change to the client buys."""
 
+import json
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from _tools.report.race import Race, Sample
 from _tools.report.references import PROFILING, beside
 from _tools.report.sampled import sampled
 from _tools.report.section import Figure, Section
-from _tools.report.stats import Estimate, Samples, optimism
+from _tools.report.stats import Estimate, Samples, optimism, paired_ratio
 from _tools.report.table import Column, Table, Words, share, times
 from _tools.report.text import interval, number, percent
 from _tools.report.verdicts import Judged, Verdict, decided_by, gate_of, judge
@@ -22,9 +23,9 @@ from cluster_metrics.core.change import KINDS, Change
 from cluster_metrics.core.sampler import NONE, SAMPLER
 from cluster_metrics.ingest._report import costs as bare
 from cluster_metrics.ingest.cell import SAMPLE
-from cluster_metrics.ingest.steps import NAIVE, NATIVE, REQUESTS, SLICES, STEPS, Step
+from cluster_metrics.ingest.steps import NAIVE, NATIVE, REQUESTS, SLICES, STEP_NAMES, STEPS, Step
 
-from .bottleneck import bottleneck, finding, of_cells, section_of_cells
+from .bottleneck import bottleneck, finding, of_cells, section_of_cells, target_cores
 from .profiled import HOW
 
 REFERENCE_WALL_S = 76.9
@@ -67,20 +68,37 @@ class Clients(Cells):
         """Wall time of ``base`` over that of the cell, formed within each round."""
         return self.ratio("wall_ms", cell, base)
 
+    def ceiling(self, base: str, cell: str, cores: float) -> Estimate:
+        """Wall time of ``base`` over that which the CPU time of the cell's target takes of so many cores."""
+        (wall_s, _), (_, cpu_s) = (self.values(key, base, cell) for key in ("wall_ms", "target_cpu_ms"))
+        return paired_ratio(cpu_s / cores, wall_s)
+
 
 def _per_million(key: Any) -> Callable[[Mapping[str, Any]], float]:
     return lambda meta: 1000 * meta[key] / meta["rows"]
 
 
+def wanted(race: Race) -> list[str]:
+    """Names of the steps that the race was to have."""
+    return list(race.parameters.get("ingest_steps", STEP_NAMES))
+
+
 def taken(race: Race, cells: Clients) -> list[tuple[Step, str]]:
     """The steps that the race has, each with the cell that it is held against."""
     found: list[tuple[Step, str]] = []
+    names, left_out = wanted(race), [] if cells.has("orjson") else ["orjson"]
     base, cumulative = NAIVE, race.parameters.get("design") != "one-at-a-time"
     for step in STEPS:
-        if cells.has(NAIVE, step.name):
+        if step.name in names and cells.has(NAIVE, base, step.name):
             found.append((step, base))
-            base = step.name if cumulative and not step.alone else base
+        if cumulative and not step.alone and step.name not in left_out:
+            base = step.name
     return found
+
+
+def ways(cells: Clients) -> list[str]:
+    """The naive client and all steps with samples, those that others are held against included."""
+    return [NAIVE, *(name for name in STEP_NAMES if cells.has(NAIVE, name))]
 
 
 def judged(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> dict[str, Judged]:
@@ -91,16 +109,15 @@ def judged(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> dict[st
 
 def best(race: Race, cells: Clients) -> str:
     """The fastest configuration among the naive client and the steps."""
-    return max([NAIVE, *(s.name for s, _ in taken(race, cells))], key=lambda c: cells.times_as_fast(NAIVE, c).value)
+    return max(ways(cells), key=lambda c: cells.times_as_fast(NAIVE, c).value)
 
 
 def enough(race: Race, cells: Clients, top: str) -> str:
     """The first step that is not shown to be slower than the fastest: where steps come on top of each other, what lies
     beyond it costs and is not shown to gain."""
-    names = [s.name for s, _ in taken(race, cells)]
     if race.parameters.get("design") == "one-at-a-time":
         return top
-    before = names[: names.index(top)]
+    before = (names := ways(cells))[1 : names.index(top)]
     said = judge([cells.ratio("wall_ms", top, name) for name in before], gate_of(race.record.compared))
     return next((name for name, of in zip(before, said) if of.verdict is not Verdict.REGRESSED), top)
 
@@ -161,10 +178,11 @@ def changes(race: Race) -> Iterator[Gain]:
 
     yield from (gain(step.as_change, base, step.name) for step, base in steps)
     if len(steps) > 1 and steps[-1][1] != NAIVE:
-        every = [step.as_change for step, _ in steps]
+        last = steps[-1][0]
+        every = [step.as_change for step in STEPS[: STEPS.index(last)] if not step.alone] + [last.as_change]
         kinds = tuple(kind for kind in KINDS if any(kind in change.kinds for change in every))
-        change = Change(f"all steps up to {steps[-1][0].name}", kinds, "ingest", "those of all its steps")
-        yield gain(change, NAIVE, steps[-1][0].name)
+        change = Change(f"all steps up to {last.name}", kinds, "ingest", "those of all its steps")
+        yield gain(change, NAIVE, last.name)
 
 
 def _bytes(meta: Mapping[str, Any]) -> float:
@@ -177,7 +195,7 @@ def sections(race: Race) -> list[Section]:
     if not cells.has(NAIVE):
         return []
     steps = taken(race, cells)
-    names = [NAIVE, *(s.name for s, _ in steps), *(c for c in (SLICES, REQUESTS, NATIVE) if cells.has(c))]
+    names = [c for c in (NAIVE, *STEP_NAMES, SLICES, REQUESTS, NATIVE) if cells.has(NAIVE, c)]
     parts = [Section("What to do", [_advice(race, cells, steps)])]
     if steps:
         parts.append(Section("What each change buys", [*_changes(race, cells, steps), _waterfall(cells, steps)]))
@@ -241,16 +259,24 @@ def _advice(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> str:
         f"{name}: {found[name].text}" for name in said if said[name] in (Verdict.EQUIVALENT, Verdict.NOT_SHOWN)
     ]:
         lines.append(f"As changes of wall time, {'; '.join(same)}.")
+    if undecided := [name for name, verdict in said.items() if verdict is Verdict.NOT_SHOWN]:
+        lines.append(
+            f'What is not shown takes more rounds, which are shorter without the other steps: add `"ingest_steps": '
+            f"{json.dumps(undecided)}` to the parameters of this race, and `ingest_rounds` as the table has them."
+        )
     if unknown := [name for name, verdict in said.items() if verdict is Verdict.NOT_ENOUGH]:
         lines.append(f"Too few rounds to judge: {', '.join(unknown)}.")
-    left_out = [s.name for s in STEPS if not cells.has(s.name)]
-    if "orjson" in left_out:
+    held = {step.name for step, _ in steps}
+    left_out = [name for name in wanted(race) if name not in held]
+    if "orjson" in left_out and not cells.has("orjson"):
         lines.append("The step orjson was left out: the load driver has no package of that name.")
     timed = [step.name for step in STEPS if step.timed and step.name in left_out]
     if timed and not race.parameters.get("timestamps"):
         lines.append(f"The steps {', '.join(timed)} were left out: they take timestamps:true.")
         left_out = [name for name in left_out if name not in timed]
-    if others := [name for name in left_out if name != "orjson"]:
+    if alone := [name for name in left_out if cells.has(name)]:
+        lines.append(f"**No round of {', '.join(alone)} has what it is held against.**")
+    if others := [name for name in left_out if name != "orjson" and name not in alone]:
         lines.append(f"**No samples of {', '.join(others)}.**")
     return " ".join(lines) + "\n"
 
@@ -319,15 +345,22 @@ def _waterfall(cells: Clients, steps: list[tuple[Step, str]]) -> Figure:
 
 
 def _performance(race: Race, cells: Clients) -> str:
-    top, ways = best(race, cells), [NAIVE, *(s.name for s, _ in taken(race, cells))]
+    top = best(race, cells)
     fast, rate = cells.times_as_fast(NAIVE, top), cells.one("rows_per_second", top)
-    walls = cells.matrix("wall_ms", ways)
+    walls = cells.matrix("wall_ms", names := ways(cells))
     name = f"**{top}**" if fast.n >= race.record.compared.enough else top
     lines = [
         f"The fastest configuration is {name} with {number(rate.value)} rows/s {interval(rate)}: "
         f"{times_as_fast(fast)} the naive client, the median of the ratios within rounds. It is the fastest of "
-        f"{len(ways)}; choosing it for that overstates it by {percent(optimism(walls / walls[0]))} on average."
+        f"{len(names)}; choosing it for that overstates it by {percent(optimism(walls / walls[0]))} on average."
     ]
+    if cores := target_cores(race):
+        most = cells.ceiling(NAIVE, top, cores)
+        lines.append(
+            f"Were the client free and the target's {number(cores)} cores always at work, it would be "
+            f"{times_as_fast(most)} the naive client (aim: 8 ×): what is beyond that takes less work for the target. "
+            "Its CPU time holds the refresh at the end, so a load without one may come out above."
+        )
     part = cells.one(lambda meta: meta["client_cpu_ms"] / meta["wall_ms"], top)
     own = cells.one(lambda meta: (meta["encode_ms"] + meta["parse_ms"]) / meta["wall_ms"], top)
     lines.append(

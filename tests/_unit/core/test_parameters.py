@@ -10,6 +10,7 @@ from cluster_metrics.core.experiment import check, corpora_of
 from cluster_metrics.corpus.prepared import TRACK
 from cluster_metrics.ingest.ingest_formats import CORPORA
 from cluster_metrics.ingest.load import pace_of
+from cluster_metrics.ingest.steps import STEP_NAMES
 from cluster_metrics.query.configurations import CONFIGURATIONS, TIMED, VARIANTS, cells
 from cluster_metrics.wire.questions import TRANSPORTS
 
@@ -34,6 +35,7 @@ def test_parameters_are_resolved_as_rally_does():
 def test_defaults_are_allowed():
     every = {"variants": list(VARIANTS), "transports": list(TRANSPORTS)}
     every |= {"configurations": list(CONFIGURATIONS), "format_corpora": list(CORPORA)}
+    every |= {"ingest_steps": list(STEP_NAMES)}
     assert {name for name, value in defaults().items() if value == "all"} == set(every)
     assert check(defaults()) == defaults() | every
 

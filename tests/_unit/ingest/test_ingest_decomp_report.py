@@ -1,3 +1,4 @@
+import json
 import re
 from dataclasses import replace
 
@@ -114,6 +115,55 @@ def test_steps_without_samples_are_named():
     assert explained.sections(race({"orjson": 1.0})) == []
 
 
+def test_a_race_of_some_steps_holds_each_against_the_step_before_and_misses_no_other():
+    walls = {name: WALL_S[name] for name in (NAIVE, "orjson", "constant-action", "slices", "clients-2")}
+    some = race(walls, ingest_steps=["constant-action", "clients-2"])
+    assert [(s.name, base) for s, base in explained.taken(some, explained.Clients(some))] == [
+        ("constant-action", "orjson"),
+        ("clients-2", "slices"),
+    ]
+    told = texts(some)
+    assert "No samples" not in told["What to do"] and "left out" not in told["What to do"]
+    assert "| orjson " in told["Where the seconds go"] and "| orjson " not in told["What each change buys"]
+    assert {gain.change.text: gain.against for gain in explained.changes(some)} == {
+        "the action line is a constant": "orjson",
+        "2 clients": "slices",
+        "all steps up to clients-2": NAIVE,
+    }
+    assert not any("encoding, constant-action" in cost.name for cost in explained.costs(some))
+    assert "**No samples of smile.**" in texts(race(walls, ingest_steps=["clients-2", "smile"]))["What to do"]
+
+
+def test_what_is_not_shown_is_named_as_the_steps_of_a_race_of_its_own():
+    of = race()
+    noise = np.random.default_rng(2)
+    for sample in of.samples:
+        if sample.cell == "clients-4":
+            sample.meta["wall_ms"] *= noise.uniform(0.8, 1.25)
+    (asked,) = re.findall(r'add `"ingest_steps": (.*?)`', texts(of)["What to do"])
+    assert json.loads(asked)[0] == "clients-4" and set(json.loads(asked)) <= {"clients-4", "clients-8"}
+    assert "ingest_steps" not in texts(race(WALL_S | {"constant-action": 12.0, "clients-4": 4.0}))["What to do"]
+
+
+def test_the_fastest_of_a_race_of_some_steps_may_be_what_one_is_held_against():
+    walls = {NAIVE: 20.0, "clients-8": 5.0, "refresh-off": 6.0}
+    some = race(walls, ingest_steps=["refresh-off"])
+    assert dict(answer_of(some).lines())["recommended"].startswith("clients-8: ")
+    assert "the fastest of 3;" in texts(some)["How fast it gets"]
+    assert "Slower here: refresh-off." in texts(some)["What to do"]
+
+
+def test_a_step_is_held_against_no_other_than_the_one_before():
+    lost = race({name: s for name, s in WALL_S.items() if name != "slices"})
+    assert "clients-2" not in {step.name for step, _ in explained.taken(lost, explained.Clients(lost))}
+    text = texts(lost)["What to do"]
+    assert "**No samples of slices.**" in text and "**No round of clients-2 has what it is held against.**" in text
+    apart = race(rounds=2)
+    gone = {("keep-alive", 0), ("orjson", 1)}
+    apart.samples[:] = [s for s in apart.samples if (s.cell, s.meta["round"]) not in gone]
+    assert "No round of orjson has" in texts(apart)["What to do"]
+
+
 def test_few_rounds_give_no_verdict():
     assert "Too few rounds to judge: keep-alive" in texts(race(rounds=19))["What to do"]
 
@@ -127,6 +177,16 @@ def test_performance_names_the_best_and_the_shares():
     assert re.search(r"It is the fastest of 16; choosing it for that overstates it by [01]\.\d % on average\.", text)
     assert "**" not in texts(race(rounds=19))["How fast it gets"]
     assert "1.50 × [1.50, 1.50] the rows/s of Rally's own" in text
+    assert "cores always at work" not in text
+
+
+def test_the_ceiling_is_what_the_targets_cpu_takes_of_all_its_cores():
+    of = race()
+    for sample in of.samples:
+        sample.meta["target_cpu_ms"] = sample.meta["wall_ms"] * 1.6
+    held = [{"node": "a", "cores": 8, "cpu_cores": 1.5, "cpu_held_by": "cgroup"}, {"node": "b", "cores": 0.5}]
+    text = texts(replace(of, target=held))["How fast it gets"]
+    assert "target's 2.00 cores always at work, it would be 5.00 × [5.00, 5.00] the naive client" in text
 
 
 @pytest.mark.parametrize("took_ms, said", [(5.0, "at least that fine"), (199.0, "means little"), (0.0, "means little")])

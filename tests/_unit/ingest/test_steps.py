@@ -24,7 +24,7 @@ from cluster_metrics.ingest import ingest_decomp
 from cluster_metrics.ingest.cell import INDEX
 from cluster_metrics.ingest.challenge import CHALLENGES
 from cluster_metrics.ingest.ingest_decomp import IngestDecompParams, Rows, encoder, send_by_requests
-from cluster_metrics.ingest.steps import DESIGNS, NAIVE, NATIVE, REQUESTS, SLICES, STEPS, clients
+from cluster_metrics.ingest.steps import DESIGNS, NAIVE, NATIVE, REQUESTS, SLICES, STEP_NAMES, STEPS, clients
 
 PACKAGES = ["json", pytest.param("orjson", marks=pytest.mark.skipif(not importlib.util.find_spec("orjson"), reason=""))]
 
@@ -57,6 +57,25 @@ def test_without_orjson_its_step_is_left_out_and_nobody_uses_it(design):
 def test_without_timestamps_no_index_has_a_mode_that_takes_them(design):
     assert set(clients(design, True, True)) - set(clients(design, True, False)) == {"time-series", "logsdb"}
     assert {c.mode for c in clients(design, True, False).values()} == {"standard"}
+
+
+@pytest.mark.parametrize(
+    "design, wanted, cells",
+    [
+        ("cumulative", ["constant-action"], [NAIVE, "orjson", "constant-action"]),
+        (
+            "cumulative",
+            ["epoch-unindexed", "clients-2"],
+            [NAIVE, "slices", "clients-2", "values-unindexed", "epoch-unindexed"],
+        ),
+        ("cumulative", ["logsdb", "no-source"], [NAIVE, "smile", "logsdb", "no-source"]),
+        ("one-at-a-time", ["clients-4"], [NAIVE, "clients-4"]),
+    ],
+)
+def test_wanted_steps_run_beside_what_they_are_held_against(design, wanted, cells):
+    every, found = (clients(design, True, True, of) for of in (STEP_NAMES, wanted))
+    assert list(found) == cells
+    assert found == {name: every[name] for name in cells}
 
 
 @pytest.mark.parametrize("dumps", PACKAGES)
@@ -142,6 +161,28 @@ def test_each_round_has_every_cell_in_an_order_of_its_own(track):
     orders = [[cell.name for cell, _, _ in r["cells"]] for r in rounds]
     assert len({tuple(sorted(order)) for order in orders}) == 1
     assert len({tuple(order) for order in orders}) == 3
+
+
+def test_a_round_has_the_wanted_steps_and_no_cell_that_is_none(track):
+    params = {
+        "parameters": values(rows_per_epoch=2500, cell_rows=700, ingest_steps="clients-4"),
+        "warmup-iterations": 0,
+    }
+    cells = IngestDecompParams(track, params).params()["cells"]
+    assert {cell.name: (cell.clients, rows) for cell, rows, _ in cells} == {
+        NAIVE: (1, 700),
+        "clients-2": (2, 1400),
+        "clients-4": (4, 2500),
+    }
+
+
+def test_cells_that_are_sampled_must_be_raced():
+    sampled = {"sampler": "127.0.0.1:1", "sampled_cells": [NAIVE, "slices"]}
+    assert values(**sampled, ingest_steps=["clients-2"])["sampled_cells"] == [NAIVE, "slices"]
+    allowed = r"\['naive', 'slices'\], allowed with this ingest_steps is naive, clients-4, clients-8$"
+    with pytest.raises(exceptions.TrackConfigError, match=allowed):
+        values(**sampled, ingest_steps=["clients-8"])
+    assert values(sampled_cells=[NAIVE, "slices"], ingest_steps=["clients-8"])
 
 
 @pytest.fixture
