@@ -15,6 +15,7 @@ from .explained import report_of
 from .gains import Cost, Gain
 from .noise import moment
 from .race import MACHINE, Race, ReportError
+from .settings import own_parameters
 from .stats import Estimate
 from .store import circumstances, find, read
 from .verdicts import Judged, Verdict, gate_of, judge
@@ -108,7 +109,7 @@ def ranking(store: elasticsearch.Elasticsearch, name: str, test_mode: bool, now:
     left_out: list[LeftOut] = []
     for challenge in sorted({race.challenge for race in known}):
         passed: dict[str, LeftOut] = {}
-        for race in (race for race in known if race.challenge == challenge):
+        for race in sorted((race for race in known if race.challenge == challenge), key=_has_less):
             found = _elsewhere(race, first) or whole(race)
             if isinstance(found, Race):
                 chosen.append(found)
@@ -117,6 +118,12 @@ def ranking(store: elasticsearch.Elasticsearch, name: str, test_mode: bool, now:
             passed[found] = replace(before, races=before.races + 1)
         left_out += passed.values()
     return Ranking(chosen, ranked(chosen), left_out, now)
+
+
+def _has_less(race: Race) -> bool:
+    """Whether the user had it leave out some of what its challenge races, which others then have."""
+    lists = (pair for pair in own_parameters(race).values() if all(isinstance(value, list) for value in pair))
+    return any(set(value) < set(default) for value, default in lists)
 
 
 def _whole(race: Race, test_mode: bool, read: Callable[[], Race]) -> Race | str:

@@ -1,5 +1,6 @@
 """The track parameters of a race: those that a user set, and all others."""
 
+from functools import cache
 from typing import Any
 
 from cluster_metrics.core.challenge import challenges
@@ -12,13 +13,19 @@ from .table import Table, Words
 from .text import setting
 
 
+@cache
+def _defaults(challenge: str) -> dict[str, Any]:
+    found = check(resolved("", challenge))
+    for corpus in corpora_of(found).values():
+        found |= corpus.sizes()
+    for record in challenges().values():
+        found |= record.derived(found)
+    return found
+
+
 def own_parameters(race: Race) -> dict[str, tuple[Any, Any]]:
     """The parameters of a race's challenge by name, each with its default as it would be recorded."""
-    defaults = check(resolved("", race.challenge))
-    for corpus in corpora_of(defaults).values():
-        defaults |= corpus.sizes()
-    for record in challenges().values():
-        defaults |= record.derived(defaults)
+    defaults = _defaults(race.challenge)
     names = (parameter.name for parameter in race.record.parameters)
     return {name: (race.parameters[name], defaults[name]) for name in names if name in race.parameters}
 

@@ -68,6 +68,13 @@ def test_the_newest_race_decides_and_what_differs_is_named():
     ]
 
 
+def test_a_race_of_all_configurations_comes_before_a_newer_one_of_some():
+    some, less = ({"parameters": {"variants": of}} for of in (["D_td", "D_hdr"], ["D_td"]))
+    found = of(race("all", 1), race("some", 2, **some))
+    assert [r.id for r in found.races] == ["all"] and not found.left_out
+    assert [r.id for r in of(race("older", 1, **less), race("newer", 2, **some)).races] == ["newer"]
+
+
 def test_load_at_the_start_does_not_make_another_machine():
     found = of(race("a", 1), race("b", 2, machine=MACHINE | {"load": 1.5}), name="a")
     assert [r.id for r in found.races] == ["b"]
