@@ -104,7 +104,12 @@ class Condition:
 CONDITIONS = {
     "regressed": Condition(20, ("compare",), "a configuration regressed, or the geometric mean over them"),
     "target-missed": Condition(21, ("race", "report"), "the target of a load was not shown to be reached"),
-    "drift": Condition(22, ("race", "report"), "figures rise or fall over the race by more than chance"),
+    "drift": Condition(
+        22,
+        ("race", "report"),
+        "figures rise or fall over the race by more than chance, or from the first pass to the last by more than a "
+        "challenge allows",
+    ),
     "too-few": Condition(23, ("race", "report", "compare"), "there are fewer rounds or races than a verdict takes"),
 }
 """By name, the most severe first: of several that are met the first gives the exit code."""
