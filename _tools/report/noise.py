@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from cluster_metrics.core.challenge import parameters
+from cluster_metrics.core.challenge import challenges, parameters
 
 from .cells import check_comparable, common_cells, compared_in
 from .race import MACHINE, Race, ReportError
@@ -211,8 +211,10 @@ def floor_section(floor: Floor, race: Race) -> Section:
 
 
 def differences(one: Race | Floor, other: Race) -> list[str]:
-    """What two races of one configuration must not differ in, in words; what selects rounds may differ from a floor."""
-    loose = {p.name for p in parameters().values() if p.selects} if isinstance(one, Floor) else set()
+    """What two races of one configuration must not differ in, in words; what selects rounds may differ from a floor, and
+    parameters of other challenges always."""
+    loose = _of_others(one.challenge)
+    loose |= {p.name for p in parameters().values() if p.selects} if isinstance(one, Floor) else set()
     keys = sorted((one.parameters.keys() | other.parameters.keys()) - loose)
     found = [
         f"{key} is [{other.parameters.get(key)}], not [{one.parameters.get(key)}]"
@@ -224,9 +226,14 @@ def differences(one: Race | Floor, other: Race) -> list[str]:
     return found
 
 
+def _of_others(challenge: str) -> set[str]:
+    """Track parameters that this challenge does not read; a race records all."""
+    return parameters().keys() - {parameter.name for parameter in challenges()[challenge].parameters}
+
+
 def _configuration(of: Race | Floor) -> tuple[Any, ...]:
     """What has to be equal for a floor to speak of a race; names of nodes do not matter."""
     nodes = [json.dumps({k: v for k, v in node.items() if k != "node"}, sort_keys=True) for node in of.target]
-    selecting = {parameter.name for parameter in parameters().values() if parameter.selects}
-    fixed = {k: v for k, v in of.parameters.items() if k not in selecting}
+    free = {p.name for p in parameters().values() if p.selects} | _of_others(of.challenge)
+    fixed = {k: v for k, v in of.parameters.items() if k not in free}
     return of.challenge, sorted(nodes), json.dumps(fixed, sort_keys=True)

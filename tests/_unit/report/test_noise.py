@@ -118,6 +118,7 @@ def test_the_age_of_a_floor_is_that_of_its_last_race():
         ({"rounds": 99}, True),
         ({"esql_rounds": 99}, True),
         ({"ingest_rounds": 99}, True),
+        ({"design": "one-at-a-time"}, True),  # which query-decomp does not read
         ({"bulk_size": 99}, False),
         ({"rounds": 99, "bulk_size": 99}, False),
     ],
