@@ -211,7 +211,7 @@ def floor_section(floor: Floor, race: Race) -> Section:
 
 
 def differences(one: Race | Floor, other: Race) -> list[str]:
-    """What two races of one configuration must not differ in, in words; what selects rounds may differ from a floor, and
+    """What two races of one configuration must not differ in, in words; what selects rounds may differ from a floor,
     parameters of other challenges always."""
     loose = _of_others(one.challenge)
     loose |= {p.name for p in parameters().values() if p.selects} if isinstance(one, Floor) else set()
