@@ -131,10 +131,10 @@ def test_documents_add_up_to_those_indexed(rows, search):
 @pytest.mark.parametrize(
     "selected, samples",
     [
-        ({}, 84),
+        ({}, 86),
         ({"task": "D_td-serial"}, 2),
         ({"operation-type": "bulk"}, 5),
-        ({"challenge": "query-decomp"}, 84),
+        ({"challenge": "query-decomp"}, 86),
     ],
 )
 def test_samples_are_as_the_manual_check_says(rows, selected, samples):
