@@ -127,3 +127,14 @@ def test_a_race_measures_every_cell_in_every_round(loaded, recorded, design, tim
     steps = {s.name for s in STEPS if timestamps or not s.timed} - (set() if has_orjson() else {"orjson"})
     assert sorted(row["cell"] for row in rows) == sorted({NAIVE, SLICES, REQUESTS, NATIVE} | steps)
     assert all(row["rows"] == "1000" and row["round"] == "1" for row in rows)
+
+
+def test_a_race_of_some_steps_runs_them_and_what_they_are_held_against(loaded):
+    params = json.dumps({"warmup_iterations": 0, "ingest_rounds": 1, "epochs": 1, "ingest_steps": ["clients-4"]})
+    race = make("race", TEST_MODE=1, CHALLENGE="ingest-decomp", RACE_ID="ingest-steps", PARAMS=params)
+    assert race.returncode == 0, race.stdout[-5000:]
+    with open(WORK / "reports" / "ingest-steps" / "es_profile_ingest_decomp.csv") as f:
+        assert sorted(row["cell"] for row in csv.DictReader(f)) == ["clients-2", "clients-4", NAIVE]
+    assert "Too few rounds to judge: clients-4." in race.stdout and "No samples" not in race.stdout
+    refused = make("race", TEST_MODE=1, CHALLENGE="ingest-decomp", PARAMS=params.replace("clients-4", "clients-9"))
+    assert refused.returncode != 0 and "allowed is all, or a list of keep-alive" in refused.stdout
