@@ -198,29 +198,37 @@ STEPS = (
 STEP_NAMES = tuple(step.name for step in STEPS)
 
 
-def clients(design: str, orjson: bool, timestamps: bool, wanted: Collection[str] = STEP_NAMES) -> dict[str, Client]:
-    """The clients of a design by the name of their cell: the naive one, each wanted step with the one that it is held
-    against, and, where all steps are wanted, ours as Rally's is used.
+def bases(design: str, orjson: bool, timestamps: bool) -> dict[str, str]:
+    """The cell that each step is held against, by the name of the step; without the steps that cannot be taken.
 
     :param design: ``cumulative`` (each step on top of those before) or ``one-at-a-time`` (each on top of naive).
-    :param orjson: whether the step orjson can be taken; if not it is left out, and those after it use json.
+    :param orjson: whether the step orjson can be taken; if not those after it use json.
     :param timestamps: whether rows have a time; if not the steps that take one are left out.
-    :param wanted: names of steps; the others are taken all the same, and have no cell of their own.
     """
-    found, kept, last = {NAIVE: Client()}, {NAIVE}, NAIVE
+    found, last = {}, NAIVE
     for step in STEPS:
         if step.name == "orjson" and not orjson or step.timed and not timestamps:
             continue
-        base_name = last if design == "cumulative" else NAIVE
-        base = found[base_name]
-        if step.name in wanted:
-            kept |= {base_name, step.name}
+        found[step.name] = last if design == "cumulative" else NAIVE
+        last = last if step.alone else step.name
+    return found
+
+
+def clients(design: str, orjson: bool, timestamps: bool, wanted: Collection[str] = STEP_NAMES) -> dict[str, Client]:
+    """The clients of a design by the name of their cell: the naive one, each wanted step with the one that it is held
+    against, and, where all steps are wanted, ours as Rally's is used. See :func:`bases`.
+
+    :param wanted: names of steps; the others are taken all the same, and have no cell of their own.
+    """
+    found, held = {NAIVE: Client()}, bases(design, orjson, timestamps)
+    for step in (step for step in STEPS if step.name in held):
+        base = found[held[step.name]]
         added = {
             "settings": base.settings | step.change.get("settings", {}),
             "unindexed": base.unindexed + step.change.get("unindexed", ()),
         }
         found[step.name] = replace(base, **step.change | added)
-        last = last if step.alone else step.name
-    measured = {name: client for name, client in found.items() if name in kept}
-    ours = {SLICES: Client(keep_alive=True, filter_path=FILTER, sliced=True)}
-    return measured | (ours if set(wanted) == set(STEP_NAMES) else {})
+    if set(wanted) == set(STEP_NAMES):
+        return found | {SLICES: Client(keep_alive=True, filter_path=FILTER, sliced=True)}
+    kept = {NAIVE, *wanted, *(held[name] for name in wanted if name in held)}
+    return {name: client for name, client in found.items() if name in kept}

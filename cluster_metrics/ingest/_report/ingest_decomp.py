@@ -23,7 +23,7 @@ from cluster_metrics.core.change import KINDS, Change
 from cluster_metrics.core.sampler import NONE, SAMPLER
 from cluster_metrics.ingest._report import costs as bare
 from cluster_metrics.ingest.cell import SAMPLE
-from cluster_metrics.ingest.steps import NAIVE, NATIVE, REQUESTS, SLICES, STEP_NAMES, STEPS, Step
+from cluster_metrics.ingest.steps import NAIVE, NATIVE, REQUESTS, SLICES, STEP_NAMES, STEPS, Step, bases
 
 from .bottleneck import bottleneck, finding, of_cells, section_of_cells, target_cores
 from .profiled import HOW
@@ -85,15 +85,9 @@ def wanted(race: Race) -> list[str]:
 
 def taken(race: Race, cells: Clients) -> list[tuple[Step, str]]:
     """The steps that the race has, each with the cell that it is held against."""
-    found: list[tuple[Step, str]] = []
-    names, left_out = wanted(race), [] if cells.has("orjson") else ["orjson"]
-    base, cumulative = NAIVE, race.parameters.get("design") != "one-at-a-time"
-    for step in STEPS:
-        if step.name in names and cells.has(NAIVE, base, step.name):
-            found.append((step, base))
-        if cumulative and not step.alone and step.name not in left_out:
-            base = step.name
-    return found
+    held = bases(race.parameters.get("design", "cumulative"), cells.has("orjson"), timestamps=True)
+    found = [(step, held[step.name]) for step in STEPS if step.name in held and step.name in wanted(race)]
+    return [(step, base) for step, base in found if cells.has(NAIVE, base, step.name)]
 
 
 def ways(cells: Clients) -> list[str]:
