@@ -1,11 +1,12 @@
 """Where the production query's time goes: costs fitted on its parts, with the production query held out.
 
 The time of a serial coverage is taken as a sum: the start of its searches; filtering and visiting the documents; each
-sum; the percentiles of each field; and what changes when a field has both. The cells of the fit have these terms in
-different numbers, so least squares tells them apart, and what the terms predict for the production query is held
-against what it takes. No search visits documents for nothing: the cell that aggregates next to nothing counts them,
-which is a term of that cell alone. All estimates are means over the same whole rounds, hence linear in them: what adds
-up in one round adds up in the means, and a round is the unit of replication throughout.
+sum; the percentiles of each field; what changes for each pair of fields with percentiles, as these cost less together
+than apart; and what changes when a field has both. The cells of the fit have these terms in different numbers, so least
+squares tells them apart, and what the terms predict for the production query is held against what it takes. No search
+visits documents for nothing: the cell that aggregates next to nothing counts them, which is a term of that cell alone.
+All estimates are means over the same whole rounds, hence linear in them: what adds up in one round adds up in the
+means, and a round is the unit of replication throughout.
 """
 
 import math
@@ -48,7 +49,10 @@ def _ranked(field: str) -> Callable[[Configuration], int]:
 
 
 COUNTING = Term(f"counting of {VISIT.name}", lambda c: int(c.name == VISIT.name))
-PERCENTILES = tuple(Term(f"percentiles of {field}", _ranked(field)) for field in FIELDS)
+PERCENTILES = (
+    *(Term(f"percentiles of {field}", _ranked(field)) for field in FIELDS),
+    Term("percentiles of two fields together", lambda c: math.comb(sum(_ranked(f)(c) for f in FIELDS), 2)),
+)
 TERMS = (
     Term("start of the searches", lambda c: 1),
     Term("filter and visit of the documents", lambda c: int(c.name != START.name)),
@@ -83,7 +87,7 @@ class Fit:
 
     :param parts: the terms that the production query has, which with the rest add up to the whole.
     :param counting: what the cell that visits spends on counting, in ms a coverage.
-    :param percentiles: those of all fields together.
+    :param percentiles: those of all fields, together.
     :param rest: what the production query takes beyond what its terms predict.
     :param worst: name of the fitted cell that the terms miss by most, and by what share of its time.
     :param rounds: behind the figures, and all that there were.
@@ -133,7 +137,7 @@ def fitted(cells: Cells) -> Fit | None:
     predicted = np.array([term.times(WHOLE) for term in TERMS]) @ costs
     missed = np.mean(times - design @ costs, axis=1) / np.mean(times, axis=1)
     worst = int(np.argmax(np.abs(missed)))
-    ranked = np.sum([costs[TERMS.index(term)] for term in PERCENTILES], axis=0)
+    ranked = np.sum([term.times(WHOLE) * costs[TERMS.index(term)] for term in PERCENTILES], axis=0)
     return Fit(
         parts,
         mean(costs[TERMS.index(COUNTING)]),

@@ -29,7 +29,7 @@ from cluster_metrics.query._report.attribution import TERMS, WHOLE
 from cluster_metrics.query._report.costs import FILTER, HDR_LOOPS, SUMS, TDIGEST, aggregator
 from cluster_metrics.query.configurations import FITTED, VARIANTS
 
-COSTS = dict(zip([term.name for term in TERMS], [60.0, 40.0, 9.0, 25.0, 70.0, 75.0, 150.0, 0.0]))
+COSTS = dict(zip([term.name for term in TERMS], [60.0, 40.0, 9.0, 25.0, 70.0, 75.0, 150.0, 0.0, 0.0]))
 HDR_MS = 90.0
 SIZES = {"nodes": 30, "tasks": 200, "rows_per_epoch": 1_000_000, "epochs": 5, "seed": 42}
 ALL = list(dict.fromkeys([FILTER, *SUMS, *TDIGEST, *HDR_LOOPS, *aggregator("sums+tdigest"), *aggregator("sums+hdr")]))

@@ -20,7 +20,7 @@ from cluster_metrics.query._report.attribution import (
 )
 from cluster_metrics.query.configurations import FITTED
 
-COSTS = dict(zip([term.name for term in TERMS], [60.0, 40.0, 9.0, 25.0, 70.0, 75.0, 150.0, -5.0]))
+COSTS = dict(zip([term.name for term in TERMS], [60.0, 40.0, 9.0, 25.0, 70.0, 75.0, 150.0, -8.0, -5.0]))
 PARTS = {name: ms for name, ms in COSTS.items() if name != COUNTING.name}
 CELLS = (WHOLE, *FITTED)
 
@@ -50,23 +50,24 @@ def test_the_terms_can_be_told_apart_and_the_production_query_is_held_out():
     design = np.array([[term.times(cell) for term in TERMS] for cell in FITTED])
     assert np.linalg.matrix_rank(design) == len(TERMS) and len(FITTED) == 13
     assert WHOLE.name not in {cell.name for cell in FITTED}
-    assert [term.times(WHOLE) for term in TERMS] == [1, 1, 0, 3, 1, 1, 1, 3]
+    assert [term.times(WHOLE) for term in TERMS] == [1, 1, 0, 3, 1, 1, 1, 3, 3]
 
 
 def test_costs_without_noise_are_recovered_exactly_and_leave_no_rest():
     fit = fitted(made(spread=0, common=0))
     assert {part.name: part.each.value for part in fit.parts} == pytest.approx(PARTS)
     assert fit.counting.value == pytest.approx(COSTS[COUNTING.name])
+    assert fit.percentiles.ms.value == pytest.approx(70 + 75 + 150 - 3 * 8)
     assert fit.rest.ms.value == pytest.approx(0, abs=1e-9) and fit.worst[1] == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.parametrize("factor", [0.8, 1.2])
 def test_the_cell_that_is_missed_by_most_is_named_whichever_way_it_is_off(factor):
     cells = made(spread=0, common=0)
-    for sample in cells.samples("sum-cpu-serial").values():
+    for sample in cells.samples("sum-cpu-mem-serial").values():
         sample.meta["wall_ms"] *= factor
     name, missed = fitted(cells).worst
-    assert name == "sum-cpu-serial" and (missed < 0) is (factor < 1)
+    assert name == "sum-cpu-mem-serial" and (missed < 0) is (factor < 1)
 
 
 def test_an_interaction_is_a_rest_of_its_own_with_an_interval_that_lacks_0():
@@ -99,7 +100,7 @@ def test_what_slows_a_round_down_as_a_whole_costs_no_precision_of_shares():
 
 
 def test_a_restless_cell_counts_for_little_and_costs_the_rest_no_precision():
-    calm, restless = (half(fitted(made(restless=of)).rest.share) for of in ((), ("C_td-serial",)))
+    calm, restless = (half(fitted(made(restless=of)).rest.share) for of in ((), ("sum-cpu-mem-serial",)))
     assert restless == pytest.approx(calm, rel=0.5)
 
 
