@@ -9,6 +9,7 @@ import signal
 import sys
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from cluster_metrics.capacity._report.plan import Goal
@@ -25,7 +26,7 @@ from ..report.race import IncompleteError, NothingToReportError, ReportError
 from ..report.store import connect, load, load_all
 from ..report.write import problems_of, worked_out, write_changes, write_comparison, write_noise, write_report
 from ..sketch_server import launch as sketch_server
-from . import clusters, minutes, rally
+from . import calibrate, clusters, minutes, rally
 from . import matrix as versions
 from .clusters import STORE, TARGET, running
 from .offline import prepare as prepare_offline
@@ -72,6 +73,8 @@ def prepare() -> Launcher:
     given = variable("RALLY_ARGS")
     minutes.fitted(variable("CHALLENGE", DEFAULT_CHALLENGE), variable("PARAMS"))
     clusters.takes_sampler()
+    if switched_on("CALIBRATE"):
+        calibrate.check(variable("CHALLENGE", DEFAULT_CHALLENGE), variable("RACE_ID"))
     rally.check_arguments(command("localhost:9200", "", "", "x"), given)
     challenge, params = variable("CHALLENGE", DEFAULT_CHALLENGE), variable("PARAMS")
     rally.check_track(challenge, params)
@@ -79,8 +82,11 @@ def prepare() -> Launcher:
     return Launcher(rally.WORK, rally.DOWNLOADS)
 
 
-def command(hosts: str, client_options: str, params: str, race_id: str) -> list[str]:
-    """The command line of the race that the variables describe."""
+def command(hosts: str, client_options: str, params: str, race_id: str, tags: str | None = None) -> list[str]:
+    """The command line of the race that the variables describe.
+
+    :param tags: instead of those of TAGS.
+    """
     line = rally.esrally(
         "race",
         f"--track-path={rally.TRACK}",
@@ -94,9 +100,10 @@ def command(hosts: str, client_options: str, params: str, race_id: str) -> list[
         line.append(f"--track-params={params}")
     if client_options:
         line.append(f"--client-options={client_options}")
-    tags = [variable("TAGS"), f"delay_ms:{variable('DELAY_MS')}" if clusters.delay_ms() else ""]
-    if any(tags):
-        line.append(f"--user-tags={','.join(filter(None, tags))}")
+    given = variable("TAGS") if tags is None else tags
+    all_tags = [given, f"delay_ms:{variable('DELAY_MS')}" if clusters.delay_ms() else ""]
+    if any(all_tags):
+        line.append(f"--user-tags={','.join(filter(None, all_tags))}")
     if switched_on("TEST_MODE"):
         line.append("--test-mode")
     return line + variable("RALLY_ARGS").split()
@@ -113,14 +120,22 @@ def races_of(race_ids: list[str]) -> int:
         clusters.metrics_store(launcher) as store,
     ):
         rally.write_configuration(store)
-        for race_id in race_ids:
+
+        def raced(params: str, race_id: str, tags: str | None = None) -> int:
             rally.check_no_other_rally()
+            with clusters.sampled(launcher, hosts, client_options, params, race_id) as own:
+                line = command(hosts, client_options, own, race_id, tags)
+                return watch(launcher, hosts, race_id).run(line)
+
+        if switched_on("CALIBRATE"):
+            of = race_ids[0]
+            short = partial(raced, tags=f"{calibrate.TAG}:{of}")
+            challenge = variable("CHALLENGE", DEFAULT_CHALLENGE)
+            params = calibrate.calibrated(challenge, params, of, short, rally.INI)
+        for race_id in race_ids:
             if len(race_ids) > 1:
                 print(f"race {race_id}, of {len(race_ids)} of one configuration", flush=True)
-            with clusters.sampled(launcher, hosts, client_options, params, race_id) as own:
-                line = command(hosts, client_options, own, race_id)
-                code = watch(launcher, hosts, race_id).run(line)
-            if code:
+            if code := raced(params, race_id):
                 print(
                     f"[ERROR] race {race_id} is INCOMPLETE; 'make report RACE={race_id}' shows what there is of it",
                     file=sys.stderr,

@@ -146,6 +146,14 @@ VARIABLES = {
             *SWITCH,
         ),
         Variable(
+            "CALIBRATE",
+            "0",
+            "1: of `race` with capacity-query, -indexing or -mixed: up to three short races before it raise "
+            "`capacity_clients` of each cell until its busiest node, or the client, is at its limit; capacity-query "
+            "loads its words once for all of them and leaves them, as with `keep_words`",
+            *SWITCH,
+        ),
+        Variable(
             "ES_VERSION",
             "8.17.2, or what the challenge needs",
             "version of the embedded target; 8.14.3, 8.16.0, 8.17.2, 8.19.4, 9.0.8 and 9.2.4 are pinned by "

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -269,6 +269,34 @@ def limited_by_client(one: Pass, race: Race) -> bool:
         return False
     _, busy = one.client() or (0.0, 0.0)
     return one.busiest_process() >= BUSY or busy >= BUSY and bool(race.shares() or race.local is False)
+
+
+def client_limited(cells: Iterable[Cell], race: Race) -> list[Cell]:
+    """The cells that were limited by the client in most passes."""
+    return [cell for cell in cells if _in_most(cell, lambda one: limited_by_client(one, race))]
+
+
+def idle(cells: Iterable[Cell], race: Race) -> list[Cell]:
+    """The cells of a closed loop that nothing limited in most passes, since no node used up its share; none where nodes
+    are held to no share, since it cannot be told there."""
+    if not race.shares() or race.record.latencies:
+        return []
+    of_client = client_limited(cells := list(cells), race)
+    return [cell for cell in cells if cell not in of_client and _in_most(cell, lambda one: not full_nodes(one, race))]
+
+
+def _in_most(cell: Cell, so: Callable[[Pass], bool]) -> bool:
+    """Whether something is so in more than half of the passes of which the CPU was told."""
+    known = [one for one in cell.passes.values() if one.cores()]
+    return sum(map(so, known)) > len(known) / 2
+
+
+def clients_wanted(race: Race) -> dict[str, int]:
+    """At least how many clients each cell of the grid takes that left all nodes idle, see :func:`idle`."""
+    found: dict[str, int] = {}
+    for cell in idle(main_cells(race).values(), race):
+        found[cell.grid] = max(found.get(cell.grid, 0), clients_needed(cell, race))
+    return found
 
 
 def bottleneck(one: Pass, race: Race) -> str:

@@ -1,7 +1,7 @@
 """The sections that the reports of the capacity challenges share: throughput by shards and replicas, and limits."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -28,13 +28,13 @@ from .cells import (
     Pass,
     bottleneck,
     cells_of,
-    clients_needed,
+    client_limited,
     clients_of,
+    clients_wanted,
     compared,
     first_of,
-    full_nodes,
+    idle,
     kinds_of,
-    limited_by_client,
     main_cells,
     passes_of,
     steady_of,
@@ -205,30 +205,22 @@ def _sharing(race: Race) -> Iterator[RaceWarning]:
         yield RaceWarning("shared-cores", f"{nodes} (no NODE_CORES)", "set NODE_CORES", why, len(race.target))
 
 
-def _unsaturated(race: Race, cells: Iterable[Cell]) -> Iterator[RaceWarning]:
-    """Cells that were limited by the client in most passes; and those of a closed loop that were limited by nothing,
-    since no node used up its share."""
-    of_client: list[str] = []
-    idle: list[Cell] = []
-    for cell in cells:
-        known = [one for one in cell.passes.values() if one.cores()]
-        if sum(limited_by_client(one, race) for one in known) > len(known) / 2:
-            of_client.append(cell.name)
-        elif sum(not full_nodes(one, race) for one in known) > len(known) / 2:
-            idle.append(cell)
+def _unsaturated(race: Race, cells: Collection[Cell]) -> Iterator[RaceWarning]:
+    """Cells that were limited by the client, and those that were limited by nothing."""
     why = "what such a cell carries is more than its throughput"
-    if of_client:
-        seen = f"the client or its machine was at its limit, and no node, in most passes of {', '.join(of_client)}"
+    if of_client := client_limited(cells, race):
+        names = ", ".join(cell.name for cell in of_client)
+        seen = f"the client or its machine was at its limit, and no node, in most passes of {names}"
         option = "lower NODE_CORES, or run the load driver" if race.shares() and race.local else "run the load driver"
         option += " on a machine of its own or on several"
         yield RaceWarning("client-limited", seen, option, why, len(of_client))
-    if idle and race.shares() and not race.record.latencies:
-        names = ", ".join(cell.name for cell in idle)
+    if idle_cells := idle(cells, race):
+        names = ", ".join(cell.name for cell in idle_cells)
         seen = f"no node used {BUSY:.0%} of its CPU in most passes of {names}, and the client had room"
-        needed = {cell.grid: max(clients_needed(c, race) for c in idle if c.grid == cell.grid) for cell in idle}
         others = of_cell(race.parameters.get(CLIENTS.name), OTHER)
-        option = f"raise {CLIENTS.name}, to {json.dumps(needed | {OTHER: others})} or more"
-        yield RaceWarning("not-saturated", seen, option, why, len(idle))
+        option = f"raise {CLIENTS.name}, to {json.dumps(clients_wanted(race) | {OTHER: others})} or more"
+        option += ", or race with CALIBRATE=1"
+        yield RaceWarning("not-saturated", seen, option, why, len(idle_cells))
 
 
 def _drift(race: Race, cells: Iterable[Cell]) -> list[RaceWarning]:
