@@ -211,29 +211,29 @@ def floor_section(floor: Floor, race: Race) -> Section:
 
 
 def differences(one: Race | Floor, other: Race) -> list[str]:
-    """What two races of one configuration must not differ in, in words; what selects rounds may differ from a floor,
-    parameters of other challenges always."""
-    loose = _of_others(one.challenge)
-    loose |= {p.name for p in parameters().values() if p.selects} if isinstance(one, Floor) else set()
-    keys = sorted((one.parameters.keys() | other.parameters.keys()) - loose)
+    """What two races of one configuration must not differ in, in words; what selects rounds may differ from a floor."""
+    mine, its = (_parameters(of, selecting=isinstance(one, Race)) for of in (one, other))
     found = [
-        f"{key} is [{other.parameters.get(key)}], not [{one.parameters.get(key)}]"
-        for key in keys
-        if one.parameters.get(key) != other.parameters.get(key)
+        f"{key} is [{its.get(key)}], not [{mine.get(key)}]"
+        for key in sorted(mine.keys() | its.keys())
+        if mine.get(key) != its.get(key)
     ]
     if not found and _configuration(one) != _configuration(other):
         found.append("version, JVM, its flags, cores or heap of the target differ")
     return found
 
 
-def _of_others(challenge: str) -> set[str]:
-    """Track parameters that this challenge does not read; a race records all."""
-    return parameters().keys() - {parameter.name for parameter in challenges()[challenge].parameters}
+def _parameters(of: Race | Floor, selecting: bool) -> dict[str, Any]:
+    """The track parameters that its challenge reads, of all that a race records.
+
+    :param selecting: those that select rounds, too.
+    """
+    read = {p.name for p in challenges()[of.challenge].parameters if selecting or not p.selects}
+    free = parameters().keys() - read
+    return {name: value for name, value in of.parameters.items() if name not in free}
 
 
 def _configuration(of: Race | Floor) -> tuple[Any, ...]:
     """What has to be equal for a floor to speak of a race; names of nodes do not matter."""
     nodes = [json.dumps({k: v for k, v in node.items() if k != "node"}, sort_keys=True) for node in of.target]
-    free = {p.name for p in parameters().values() if p.selects} | _of_others(of.challenge)
-    fixed = {k: v for k, v in of.parameters.items() if k not in free}
-    return of.challenge, sorted(nodes), json.dumps(fixed, sort_keys=True)
+    return of.challenge, sorted(nodes), json.dumps(_parameters(of, selecting=False), sort_keys=True)

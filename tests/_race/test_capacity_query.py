@@ -63,6 +63,28 @@ def test_words_that_were_kept_are_searched_and_not_loaded_again(loaded, search, 
         requests.delete(f"{loaded['target']}/{','.join(left)}?ignore_unavailable=true", timeout=30)
 
 
+@pytest.mark.long
+def test_a_short_race_goes_before_a_calibrated_one_which_searches_its_words(loaded, search, tmp_path):
+    left = [f"cluster-metrics-words-{shards}" for shards in (1, 2)]
+    host = loaded["target"].removeprefix("http://")
+    common = {"TEST_MODE": 1, "CHALLENGE": "capacity-query", "HOSTS": host, "TAGS": "side:a"}
+    try:
+        grid = params(tmp_path / "params.json", words_mapping="light")
+        race = make("race", CALIBRATE=1, PARAMS=grid, RACE_ID="found", leaves=left, **common)
+        assert race.returncode == 0, race.stdout[-5000:]
+    finally:
+        requests.delete(f"{loaded['target']}/{','.join(left)}?ignore_unavailable=true", timeout=30)
+    assert 'capacity_clients is {"other": 2}' in race.stdout  # its nodes are held to no share
+    ids = ["found-clients-1", "found"]
+    races = search("rally-races-*", {"query": {"terms": {"race-id": ids}}})["hits"]["hits"]
+    tags = {hit["_source"]["race-id"]: hit["_source"]["user-tags"] for hit in races}
+    assert tags == {"found-clients-1": {"calibrates": "found"}, "found": {"side": "a"}}
+    filters = [{"term": {"operation-type": "capacity-build"}}, {"terms": {"race-id": ids}}]
+    found = search("rally-metrics-*", {"query": {"bool": {"filter": [*filters, {"term": {"name": "service_time"}}]}}})
+    seconds = {hit["_source"]["race-id"]: hit["_source"]["meta"]["load_s"] for hit in found["hits"]["hits"]}
+    assert seconds["found-clients-1"] > 0 and seconds["found"] == 0
+
+
 @pytest.fixture
 def three_nodes():
     """The work folder of three nodes that hold data and one that takes all requests."""

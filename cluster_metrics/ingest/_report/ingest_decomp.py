@@ -346,7 +346,12 @@ def _performance(race: Race, cells: Clients) -> str:
     lines = [
         f"The fastest configuration is {name} with {number(rate.value)} rows/s {interval(rate)}: "
         f"{times_as_fast(fast)} the naive client, the median of the ratios within rounds. It is the fastest of "
-        f"{len(names)}; choosing it for that overstates it by {percent(optimism(walls / walls[0]))} on average."
+        f"{len(names)}"
+        + (
+            f"; choosing it for that overstates it by {percent(optimism(walls / walls[0]))} on average."
+            if walls.size
+            else ", which have no round in common."
+        )
     ]
     if cores := target_cores(race):
         most = cells.ceiling(NAIVE, top, cores)

@@ -180,6 +180,14 @@ def test_performance_names_the_best_and_the_shares():
     assert "cores always at work" not in text
 
 
+@pytest.mark.filterwarnings("error")
+def test_without_a_round_in_common_there_is_no_word_on_what_choosing_overstates():
+    of = race(rounds=2)
+    left = [s for s in of.samples if (s.cell, s.meta["round"]) not in {("orjson", 0), ("slices", 1)}]
+    text = texts(replace(of, samples=left))["How fast it gets"]
+    assert "It is the fastest of 16, which have no round in common." in text and "nan" not in text
+
+
 def test_the_ceiling_is_what_the_targets_cpu_takes_of_all_its_cores():
     of = race()
     for sample in of.samples:
