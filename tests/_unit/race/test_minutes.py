@@ -61,11 +61,11 @@ def test_a_challenge_keeps_to_a_time_or_refuses_it_in_one_line(given, challenge)
 
 def test_what_may_be_expected_is_said_before_the_race(given):
     given(MINUTES=10)
-    assert minutes.expected("query-decomp", "").endswith("so about 35 of 60 fit with passes:1; a verdict takes 20")
-    given(MINUTES=5)
+    assert minutes.expected("query-decomp", "").endswith("so about 58 of 100 fit with passes:1; a verdict takes 20")
+    given(MINUTES=3)
     short = minutes.expected("query-decomp", "")
-    assert "17 s for each round with its share of the set-up, so about 17 of 60 fit with passes:1; this" in short
-    assert short.endswith("a verdict, which takes 20: race with MINUTES=6 or more")
+    assert "10 s for each round with its share of the set-up, so about 17 of 100 fit with passes:1; this" in short
+    assert short.endswith("a verdict, which takes 20: race with MINUTES=4 or more")
     given(MINUTES=60)
     assert "about 10 of 10 fit; this cannot carry a verdict" in minutes.expected("query-decomp", "rounds:10")
     assert minutes.expected("query-decomp", "rounds:10").endswith("race with rounds:20 or more")

@@ -201,7 +201,7 @@ def test_a_warning_without_a_number_is_told_as_json():
 
 
 def test_parameters_that_differ_stand_in_the_head_and_all_of_them_folded_at_the_end(tmp_path, monkeypatch, capsys):
-    race = made("x", parameters={"number_of_shards": 2, "rounds": 60})
+    race = made("x", parameters={"number_of_shards": 2, "rounds": 100})
     _, _, files = written(tmp_path, monkeypatch, capsys, race)
     assert "- parameters beside the defaults: number_of_shards=2\n" in files["report.md"]
     titles = re.findall(r"^## (.+)$", files["report.md"], re.M)
