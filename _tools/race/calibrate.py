@@ -66,7 +66,12 @@ def calibrated(challenge: str, params: str, race_id: str, race: Callable[[str, s
         print(f"race {name}, a short one that finds how many clients the cells take", flush=True)
         if code := race(json.dumps(given | SHORT | {CLIENTS.name: clients}), name):
             raise IncompleteError(f"race {name} is INCOMPLETE (Rally ended with {code}), so clients are not found")
-        more = _more(clients, clients_wanted(load(connect(ini), name)))
+        found = load(connect(ini), name)
+        if not found.shares():
+            print(
+                "the target's nodes are held to no share of the CPU, so it cannot be told which cells take more clients"
+            )
+        more = _more(clients, clients_wanted(found))
         if not more:
             break
         clients |= more

@@ -87,7 +87,7 @@ class Fit:
 
     :param parts: the terms that the production query has, which with the rest add up to the whole.
     :param counting: what the cell that visits spends on counting, in ms a coverage.
-    :param percentiles: those of all fields, together.
+    :param percentiles: those of all fields, less what they save together.
     :param rest: what the production query takes beyond what its terms predict.
     :param worst: name of the fitted cell that the terms miss by most, and by what share of its time.
     :param rounds: behind the figures, and all that there were.

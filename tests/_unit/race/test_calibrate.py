@@ -7,7 +7,7 @@ import pytest
 
 from _tools.race import calibrate
 from _tools.race.variables import RaceError
-from _tools.report.race import IncompleteError
+from _tools.report.race import IncompleteError, Race
 
 
 @pytest.fixture
@@ -65,6 +65,13 @@ def test_it_ends_after_three_races_and_takes_what_the_last_one_advises(calibrate
 def test_there_are_no_more_clients_than_a_cell_may_have(calibrated):
     raced, left = calibrated("capacity_clients:200", busy=[0.1] * 3)
     assert len(raced) == 2 and left["capacity_clients"]["1s-0r"] == 256
+
+
+def test_of_nodes_that_are_held_to_no_share_it_is_said_that_nothing_can_be_told(calibrated, monkeypatch, capsys):
+    monkeypatch.setattr(Race, "shares", lambda race: {})
+    raced, left = calibrated(busy=[0.1])
+    assert len(raced) == 1 and left["capacity_clients"] == {"other": 16}
+    assert "held to no share of the CPU, so it cannot be told" in capsys.readouterr().out
 
 
 def test_indexing_has_no_words_to_keep(calibrated):
