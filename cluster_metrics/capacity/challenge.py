@@ -13,7 +13,7 @@ from . import indices, load
 from .words import Words
 
 INDEX, QUERY = load.INDEX, "capacity-query"
-PREPARE, MONITOR = "capacity-prepare", "capacity-monitor"
+PREPARE, MONITOR = indices.PREPARE, "capacity-monitor"
 WHERE = (
     Key("cell", "", "shards and replicas, such as 2s-1r, in a race at several rates with the rate behind"),
     Key("pass", "", "pass over the cells; 0 counts for nothing"),
@@ -35,10 +35,10 @@ BUILD = Operation(
         ),
     ),
 )
-PREPARED = Operation(
-    PREPARE,
-    indices.PrepareCell,
-    indices.PrepareCellParams,
+PASS = Operation(
+    "capacity-pass",
+    indices.PreparePass,
+    indices.PreparePassParams,
     samples=(
         Sample(
             PREPARE,
@@ -53,7 +53,7 @@ PREPARED = Operation(
             ),
         ),
     ),
-    cell=2,
+    ahead=True,
 )
 SEARCH = Operation(
     QUERY,
@@ -70,6 +70,7 @@ SEARCH = Operation(
             ),
         ),
     ),
+    cell=True,
     scheduler=load.Arrivals,
 )
 INDEXING = Operation(
@@ -77,6 +78,7 @@ INDEXING = Operation(
     load.IndexRunner,
     load.DocumentParams,
     samples=(Sample(INDEX, "request", (*WHERE, Key("success-count", "documents", "documents acknowledged"))),),
+    cell=True,
     scheduler=load.Arrivals,
 )
 LOOK = Operation(MONITOR, Monitor, samples=(Sample(MONITOR, "second", (*WHERE, *LOOKED)),))
@@ -171,7 +173,7 @@ CHALLENGES = (
     Capacity(
         name="capacity-query",
         question="What do shards and replicas do to the throughput of searches?",
-        operations=(CHECK_TARGET, CHECK, BUILD, PREPARED, SEARCH, LOOK, DROP),
+        operations=(CHECK_TARGET, CHECK, BUILD, PASS, SEARCH, LOOK, DROP),
         parameters=(*COMMON, KEEP, ALL_HITS),
         minutes=37,
         disk_factor=35,
@@ -180,7 +182,7 @@ CHALLENGES = (
     Capacity(
         name="capacity-indexing",
         question="What do shards and replicas do to the throughput of indexing?",
-        operations=(CHECK_TARGET, CHECK, PREPARED, INDEXING, LOOK, DROP),
+        operations=(CHECK_TARGET, CHECK, PASS, INDEXING, LOOK, DROP),
         parameters=(*COMMON, BULK),
         minutes=30,
         disk_factor=10,
@@ -189,7 +191,7 @@ CHALLENGES = (
     Capacity(
         name="capacity-mixed",
         question="What do searches and indexing cost each other?",
-        operations=(CHECK_TARGET, CHECK, BUILD, PREPARED, SEARCH, INDEXING, LOOK, DROP),
+        operations=(CHECK_TARGET, CHECK, BUILD, PASS, SEARCH, INDEXING, LOOK, DROP),
         parameters=(
             *COMMON,
             ALL_HITS,
@@ -210,7 +212,7 @@ CHALLENGES = (
     Capacity(
         name="capacity-curve",
         question="How long do requests wait at which rate, and which is the greatest that keeps to a bound?",
-        operations=(CHECK_TARGET, CHECK, BUILD, PREPARED, SEARCH, INDEXING, LOOK, DROP),
+        operations=(CHECK_TARGET, CHECK, BUILD, PASS, SEARCH, INDEXING, LOOK, DROP),
         parameters=(
             *COMMON,
             KEEP,

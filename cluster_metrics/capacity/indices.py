@@ -14,7 +14,7 @@ from esrally import exceptions
 from ..core.challenge import Values
 from ..core.index import create_own_index, delete_own_index, unlike
 from ..core.index import index_body as body_of
-from ..core.rounds import Guard, Params
+from ..core.rounds import Guard, Params, outcome, round_result, timed
 from ..corpus.prepared import Prepared
 from ..wire.bulk import load_all, with_actions
 from ..wire.requests import aside, get, request, touch
@@ -25,15 +25,22 @@ LOADERS = 4
 """Bulk requests on their way at once while the corpus is loaded."""
 INDEX = "cluster-metrics-words"
 """Begin of the names of indices, and the name of their body in ``track.json``."""
+PREPARE = "capacity-prepare"
+"""``operation-type`` of what is noted of a cell before a pass."""
 GREEN_SECONDS = 600
 PLACED_SECONDS = 60
 WATERMARK = 0.9
 """Share of a disk in use above which Elasticsearch moves shards away (its high watermark's default)."""
 
 
-def index_of(shards: int | str) -> str:
-    """The index of the grid with so many shards; ``*`` stands for any number."""
-    return f"{INDEX}-{shards}"
+def index_of(place: str) -> str:
+    """The index of a place of the grid, such as ``2s-1r``; ``*`` stands for all that a race makes."""
+    return f"{INDEX}-{place}"
+
+
+def base_of(shards: int) -> str:
+    """The index without replicas that those with so many shards are cloned from."""
+    return index_of(f"base-{shards}")
 
 
 def index_body(track: Any, analyzer: str, shards: int, replicas: int, routing_shards: int) -> dict[str, Any]:
@@ -151,27 +158,26 @@ class CheckGrid(Guard):
 
 
 class BuildWords(Guard):
-    """Loads the corpus into the index of most shards, so that all nodes take part, and makes the others of the grid
-    from that: it is shrunk to one shard, and this split into the others, which keeps documents and takes no analysis.
+    """Loads the corpus into an index of most shards, so that all nodes take part, and makes all others from that: it is
+    shrunk to one shard, this is split into the other numbers, and of each the indices of the grid are clones with
+    replicas, which share its files. So documents are analysed once.
 
-    With ``keep_words`` nothing is loaded where the indices stand as another race with these parameters left them.
+    Mandatory keys: ``parameters``, ``body``, ``documents_file``, ``documents``, ``counts``, and ``indices``: by the
+    place of each in the grid its shards and replicas. With the track parameter ``keep_words`` indices that stand as
+    these parameters make them are taken as they are.
 
-    Mandatory keys: ``parameters``, ``body`` of the index of most shards, ``documents_file``, ``documents``, ``counts``
-    (of :class:`..corpus.files.Count`).
-
-    :raises esrally.exceptions.RallyAssertionError: when documents were rejected, or documents or hits differ from
-        the corpus; this ends the race.
+    :raises esrally.exceptions.RallyAssertionError: when an index is not as it should be; this ends the race.
     """
 
     async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         await touch(es)
-        grid = params["parameters"]["capacity_shards"]
-        source, load_s = index_of(max(grid)), 0.0
+        indices, load_s = params["indices"], 0.0
         with aside(es):
             kept = params["parameters"]["keep_words"]
-            if not (kept and all([await self._stands(es, shards, params) for shards in grid])):
+            if not (kept and all([await self._stands(es, place, params) for place in indices])):
                 load_s = await self._build(es, params)
-        stats = await get(es, f"/{source}/_stats/store?filter_path=_all.primaries.store.size_in_bytes")
+        largest = index_of(max(indices, key=lambda place: indices[place]))
+        stats = await get(es, f"/{largest}/_stats/store?filter_path=_all.primaries.store.size_in_bytes")
         return {
             "weight": params["documents"],
             "unit": "docs",
@@ -180,48 +186,56 @@ class BuildWords(Guard):
             "load_s": load_s,
         }
 
-    async def _stands(self, es: Any, shards: int, params: dict[str, Any]) -> bool:
-        """Whether the index of so many shards is there as these parameters make it, merged and with all documents."""
+    async def _stands(self, es: Any, place: str, params: dict[str, Any]) -> bool:
+        """Whether an index is there as these parameters make it, merged and with all documents."""
         import elasticsearch
 
-        index, body = index_of(shards), params["body"]
+        index, body, wanted_shards = index_of(place), params["body"], params["indices"][place]
         try:
             found = (await request(es, "GET", f"/{index}"))[index]
         except elasticsearch.NotFoundError:
             return False
         stats = await request(es, "GET", f"/{index}/_stats/segments")
-        mapping, wanted = found["mappings"], body["mappings"]
+        mapping, wanted, settings = found["mappings"], body["mappings"], found["settings"]["index"]
         fields = [of.get("properties", {}).get(field, {}) for of in (mapping, wanted) for field in FIELDS]
         return (
             not unlike(index, mapping.get("_meta", {}), wanted["_meta"], created=False)
             and len({field.get("analyzer") for field in fields}) == 1
-            and found["settings"]["index"]["number_of_shards"] == str(shards)
-            and stats["_all"]["primaries"]["segments"]["count"] == shards
+            and (settings["number_of_shards"], settings["number_of_replicas"]) == tuple(map(str, wanted_shards))
+            and stats["_all"]["primaries"]["segments"]["count"] == wanted_shards[0]
             and not await self._miscount(es, index, params)
         )
 
     async def _build(self, es: Any, params: dict[str, Any]) -> float:
         """Makes the indices of the grid; returns the seconds that the one of most shards took to load."""
-        grid = params["parameters"]["capacity_shards"]
-        first, source, nodes = index_of(1), index_of(max(grid)), await data_nodes(es)
-        await _drop(es, [1, *grid], params["parameters"])
+        indices, nodes = params["indices"], await data_nodes(es)
+        numbers = {shards for shards, _ in indices.values()}
+        first, source = base_of(1), base_of(max(numbers))
+        await _drop(es, params["parameters"])
         await create_own_index(es, source, params["body"])
         started = time.perf_counter()
         await load_all(es, source, self._bodies(params["documents_file"]), LOADERS)
         load_s = time.perf_counter() - started
         await request(es, "POST", f"/{source}/_refresh")
         await request(es, "PUT", f"/{source}/_settings", {"index.blocks.write": True})
-        if set(grid) > {max(grid)}:
-            await self._shrink(es, source, first, max(grid), nodes)
-        for shards in grid:
-            index = index_of(shards)
-            if index not in (first, source):
+        if numbers > {max(numbers)}:
+            await self._shrink(es, source, first, max(numbers), nodes)
+        for shards in numbers:
+            base = base_of(shards)
+            if base not in (first, source):
                 settings = {"index.number_of_shards": shards, "index.number_of_replicas": 0}
-                await request(es, "POST", f"/{first}/_split/{index}", {"settings": settings})
-            await settle(es, index, shards, nodes)
-        if 1 not in grid:
-            await delete_own_index(es, first)
-        await asyncio.gather(*(self._finish(es, index_of(shards), params) for shards in grid))
+                await request(es, "POST", f"/{first}/_split/{base}", {"settings": settings})
+            await settle(es, base, shards, nodes)
+        await asyncio.gather(*(self._finish(es, base_of(shards)) for shards in numbers))
+        for place, (shards, replicas) in indices.items():
+            settings = {"index.number_of_replicas": replicas, "index.blocks.write": None}
+            await request(es, "POST", f"/{base_of(shards)}/_clone/{index_of(place)}", {"settings": settings})
+        for shards in {1, *numbers}:
+            await delete_own_index(es, base_of(shards))
+        for place, (shards, replicas) in indices.items():
+            await settle(es, index_of(place), shards * (1 + replicas), nodes)
+            if problem := await self._miscount(es, index_of(place), params):
+                raise exceptions.RallyAssertionError(problem)
         return load_s
 
     def _bodies(self, documents_file: str) -> Iterator[tuple[bytes, int]]:
@@ -240,12 +254,10 @@ class BuildWords(Guard):
         await settle(es, first, 1, nodes)
         await request(es, "PUT", f"/{source}/_settings", {place: None})
 
-    async def _finish(self, es: Any, index: str, params: dict[str, Any]) -> None:
-        """Merges an index to one segment per shard and holds its documents and hits against the corpus."""
+    async def _finish(self, es: Any, index: str) -> None:
+        """Merges an index to one segment per shard."""
         await request(es, "POST", f"/{index}/_forcemerge?max_num_segments=1", timeout=7200)
         await request(es, "POST", f"/{index}/_refresh")
-        if problem := await self._miscount(es, index, params):
-            raise exceptions.RallyAssertionError(problem)
 
     async def _miscount(self, es: Any, index: str, params: dict[str, Any]) -> str:
         """How an index differs from the corpus; empty when it does not."""
@@ -256,17 +268,15 @@ class BuildWords(Guard):
         return ""
 
 
-class PrepareCell(Guard):
-    """Brings the index to the cell's shards and replicas, and waits until they are started and evenly spread.
+class PreparePass(Guard):
+    """Goes ahead of a pass: has the indices of all its cells stand, started and evenly spread, and notes which node
+    holds what. Where documents are indexed and nothing is searched, the indices are made anew.
 
-    For queries the number of replicas is changed on the index as it is; for indexing all indices of the grid are
-    deleted and the cell's made anew.
-
-    Mandatory keys: ``cell``, ``shards``, ``replicas``, ``rate``, ``pass``, ``parameters``, ``body`` (None to keep the
-    index).
+    Mandatory keys: ``cells`` (each with ``cell``, ``index``, ``shards``, ``replicas`` and ``rate``), ``pass``,
+    ``parameters``, and ``bodies``: of the indices to be made anew, by their place; none to leave them.
 
     :raises esrally.exceptions.RallyAssertionError: when that takes more than ten minutes, or a node has left since the
-        first cell; this ends the race.
+        first pass; this ends the race.
     """
 
     def __init__(self) -> None:
@@ -276,40 +286,47 @@ class PrepareCell(Guard):
         await touch(es)
         self._nodes = self._nodes or await data_nodes(es)
         await check_nodes(es, self._nodes)
-        shards, replicas, index = params["shards"], params["replicas"], index_of(params["shards"])
         with aside(es):
-            if params["body"]:
-                await _drop(es, params["parameters"]["capacity_shards"], params["parameters"])
-                await create_own_index(es, index, params["body"])
-            else:
-                settings = {"index.number_of_replicas": replicas, "index.blocks.write": False}
-                await request(es, "PUT", f"/{index}/_settings", settings)
-        table = await settle(es, index, shards * (1 + replicas), self._nodes)
+            if params["bodies"]:
+                await _drop(es, params["parameters"])
+            for place, body in params["bodies"].items():
+                await create_own_index(es, index_of(place), body)
+        prepared = [await self._prepared(es, of, params["pass"]) for of in params["cells"]]
+        return round_result(prepared, **{"pass": params["pass"]})
+
+    async def _prepared(self, es: Any, of: Mapping[str, Any], number: int) -> dict[str, Any]:
+        index = index_of(of["index"])
+        table, absolute_time = await settle(es, index, of["shards"] * (1 + of["replicas"]), self._nodes), time.time()
+        with es.new_request_context() as context:
+            documents = (await request(es, "GET", f"/{index}/_count"))["count"]
         return {
-            **{key: params[key] for key in ("cell", "shards", "replicas", "rate", "pass")},
-            "documents": (await get(es, f"/{index}/_count"))["count"],
+            **{key: of[key] for key in ("cell", "shards", "replicas", "rate")},
+            "pass": number,
+            "documents": documents,
             "shard_table": json.dumps(table),
+            **outcome([], ""),
+            "dependent_timing": timed(of["cell"], PREPARE, absolute_time, context.request_start, context.request_end),
         }
 
 
 class DropWords(Guard):
-    """Deletes the indices of the grid. Track parameters: ``capacity_shards``, ``delete_foreign_index``.
+    """Deletes the indices of the grid. Track parameter: ``delete_foreign_index``.
 
     Mandatory key: ``keep`` (leave them).
     """
 
     async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         await touch(es)
-        values = params["parameters"]
         with aside(es):
             if not params["keep"]:
-                await _drop(es, values["capacity_shards"], values)
+                await _drop(es, params["parameters"])
         return {}
 
 
-async def _drop(es: Any, shards: list[int], values: Values) -> None:
-    for number in shards:
-        await delete_own_index(es, index_of(number), values["delete_foreign_index"])
+async def _drop(es: Any, values: Values) -> None:
+    """Deletes what races of these challenges made."""
+    for index in await request(es, "GET", f"/{index_of('*')}/_settings?filter_path=*.settings.index.uuid"):
+        await delete_own_index(es, index, values["delete_foreign_index"])
 
 
 class CapacityParams(Params):
@@ -328,25 +345,31 @@ class CapacityParams(Params):
 
 
 class BuildWordsParams(CapacityParams):
-    """Track parameters: ``capacity_shards``, ``words_mapping``, ``delete_foreign_index``."""
+    """Mandatory key: ``cells``, each with ``index``, ``shards`` and ``replicas``. Track parameters: ``words_mapping``,
+    ``keep_words``, ``delete_foreign_index``."""
 
     def params(self) -> dict[str, Any]:
-        shards = self.values["capacity_shards"]
+        indices = {of["index"]: (of["shards"], of["replicas"]) for of in self.operation["cells"]}
+        numbers = [shards for shards, _ in indices.values()]
         return {
             "parameters": self.values,
-            "body": index_body(self.track, self.values["words_mapping"], max(shards), 0, lcm(*shards)),
+            "indices": indices,
+            "body": index_body(self.track, self.values["words_mapping"], max(numbers), 0, lcm(*numbers)),
             "documents_file": self._prepared.file(),
             "documents": self._prepared.corpus.documents,
             "counts": self._prepared.counts(self.values),
         }
 
 
-class PrepareCellParams(CapacityParams):
-    """Mandatory keys: ``cell``, ``shards``, ``replicas``, ``rate`` (documents/s indexed meanwhile, 0 for none) and
-    ``anew`` (whether to make the index). Track parameters as for :class:`BuildWordsParams`.
+class PreparePassParams(CapacityParams):
+    """Mandatory keys: ``cells``, see :class:`PreparePass`, and ``anew`` (whether to make their indices). The track
+    processor adds ``pass``. Track parameters: ``words_mapping``, ``delete_foreign_index``.
     """
 
     def params(self) -> dict[str, Any]:
-        shards, replicas = self.operation["shards"], self.operation["replicas"]
-        body = index_body(self.track, self.values["words_mapping"], shards, replicas, shards)
-        return self.operation | {"body": body if self.operation["anew"] else None}
+        made = self.operation["cells"] if self.operation["anew"] else []
+        analyzer = self.values["words_mapping"]
+        bodies = {
+            of["index"]: index_body(self.track, analyzer, of["shards"], of["replicas"], of["shards"]) for of in made
+        }
+        return self.operation | {"bodies": bodies}

@@ -102,7 +102,10 @@ class Arrivals:
 
 
 class QueryParams(CapacityParams):
-    """The queries in turn. Mandatory keys: ``cell``, ``shards``; track parameter: ``count_all_hits``."""
+    """The queries in turn.
+
+    Mandatory keys: ``cell``, ``index`` (place in the grid); track parameter: ``count_all_hits``.
+    """
 
     def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
         super().__init__(track, params, **kwargs)
@@ -122,19 +125,20 @@ class QueryParams(CapacityParams):
         body: dict[str, Any] = {"query": {"match": {FIELDS[0]: next(self._queries)}}}
         if self.values["count_all_hits"]:
             body["track_total_hits"] = True
-        path = f"/{index_of(self.operation['shards'])}/_search?filter_path=took,timed_out,_shards,hits.total"
+        path = f"/{index_of(self.operation['index'])}/_search?filter_path=took,timed_out,_shards,hits.total"
         return self.operation | {"path": path, "body": body}
 
 
 class DocumentParams(CapacityParams):
     """The documents in turn, each client those of a stretch of its own, again and again.
 
-    Mandatory keys: ``cell``, ``shards``; track parameter: ``capacity_bulk_size`` (1 for a request per document).
+    Mandatory keys: ``cell``, ``index`` (place in the grid); track parameter: ``capacity_bulk_size`` (1 for a request
+    per document).
     """
 
     def params(self) -> dict[str, Any]:
         documents = list(itertools.islice(self._lines, self.values["capacity_bulk_size"]))
-        return self.operation | {"index": index_of(self.operation["shards"]), "documents": documents}
+        return self.operation | {"index": index_of(self.operation["index"]), "documents": documents}
 
     @cached_property
     def _lines(self) -> Iterator[bytes]:

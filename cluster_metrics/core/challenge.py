@@ -78,7 +78,8 @@ class Operation:
     :param params: class of its param source, if it has one.
     :param samples: kinds of samples that the runner writes.
     :param rounds: track parameter that says how many rounds the task walks; empty where the JSON has the iterations.
-    :param cell: of how many elements of the schedule a headline cell is made that begins with it; 0 if none does.
+    :param cell: whether an element of the schedule that begins with it is a headline cell.
+    :param ahead: whether its task goes ahead of each pass over the cells.
     :param scheduler: class of its scheduler, if it has one.
     :param creates: whether it creates the index that check-index checks.
     """
@@ -88,7 +89,8 @@ class Operation:
     params: Callable[..., Any] | None = None
     samples: tuple[Sample, ...] = ()
     rounds: str = ""
-    cell: int = 0
+    cell: bool = False
+    ahead: bool = False
     scheduler: Callable[..., Any] | None = None
     creates: bool = False
 

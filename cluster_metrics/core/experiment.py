@@ -18,7 +18,7 @@ from . import challenge as records
 from .index import marks_of
 from .monitor import MONITOR
 from .parameters import RACE_MINUTES
-from .rounds import shuffled
+from .rounds import Runner, shuffled
 from .sampler import NONE, SAMPLER
 
 
@@ -189,40 +189,40 @@ def without_idle_monitors(schedule: list) -> list:
 
 
 def lay_out_passes(schedule: list, parameters: Mapping[str, Any]) -> list:
-    """Repeats the cells of a schedule once per pass, each pass in an order of its own, and has a part of the plan
-    follow each pass, so that both see the same minutes of a machine.
+    """Repeats the cells of a schedule once per pass, each pass in an order of its own, what goes ahead of a pass before
+    each, and has a part of the plan follow each pass, so that both see the same minutes of a machine.
 
     All copies keep the names of their tasks, so Rally's summary and ``compare`` show one row per cell over all passes;
-    only the first is marked for reporting. Where a cell is loaded for a time, pass 0 goes ahead, which warms up the
+    only the first is marked for reporting. Where cells are loaded for a time, pass 0 goes first, which warms up the
     nodes for a time of its own, that the cells share, and counts for nothing.
 
     :param parameters: track parameters as resolved.
     """
-    cells, passes = _cells(schedule), parameters["passes"]
+    cells, passes = {next(iter(e)).name: e for e in schedule if _operation(e).cell}, parameters["passes"]
     if not cells:
         return schedule
-    plans = [element for element in schedule if _rounds(element)]
+    ahead, plans = [e for e in schedule if _operation(e).ahead], [e for e in schedule if _operation(e).rounds]
     copies = []
-    first_pass = 0 if max(map(len, cells.values())) > 1 else 1
+    first_pass = 0 if any(task.time_period for cell in cells.values() for task in cell) else 1
     for number in range(first_pass, passes + 1):
-        for name in shuffled(sorted(cells), parameters["seed"], "pass", number):
-            for element in copy.deepcopy(cells[name]):
-                for task in element:
-                    if number > first_pass:
-                        task.operation.params["include-in-reporting"] = False
-                    if not number and task.time_period:
-                        task.time_period = math.ceil(parameters["first_pass_seconds"] / len(cells))
-                    task.operation.params |= {
-                        "pass": number,
-                        "warmup-iterations": task.warmup_iterations,
-                        "iterations": task.iterations,
-                    }
-                copies.append(element)
+        order = shuffled(sorted(cells), parameters["seed"], "pass", number)
+        for element in copy.deepcopy([*ahead, *map(cells.__getitem__, order)]):
+            for task in element:
+                if number > first_pass:
+                    task.operation.params["include-in-reporting"] = False
+                if not number and task.time_period:
+                    task.time_period = math.ceil(parameters["first_pass_seconds"] / len(cells))
+                task.operation.params |= {
+                    "pass": number,
+                    "warmup-iterations": task.warmup_iterations,
+                    "iterations": task.iterations,
+                }
+            copies.append(element)
         for part in copy.deepcopy(plans):
             part.operation.params |= {"pass": number, "passes": passes}
             part.warmup_iterations = math.ceil(part.warmup_iterations / passes)
-            copies += [part] if rounds_of(part, parameters[_rounds(part)]) else []
-    laid_out = [element for cell in cells.values() for element in cell] + plans
+            copies += [part] if rounds_of(part, parameters[_operation(part).rounds]) else []
+    laid_out = [*ahead, *cells.values(), *plans]
     first = schedule.index(laid_out[0])
     return schedule[:first] + copies + [element for element in schedule[first:] if element not in laid_out]
 
@@ -238,18 +238,7 @@ def rounds_of(task: Any, rounds: int) -> range:
     return range(1 + rounds * (number - 1) // passes, 1 + rounds * number // passes)
 
 
-def _rounds(element: Any) -> str:
-    """The parameter that says how many rounds an element walks; empty for one that walks none."""
-    operation = records.operations().get(next(iter(element)).operation.type)
-    return operation.rounds if operation else ""
-
-
-def _cells(schedule: list) -> dict[str, list]:
-    """The cells of a schedule by the name of their first task."""
-    found = {}
-    for i, element in enumerate(schedule):
-        task = next(iter(element))
-        operation = records.operations().get(task.operation.type)
-        if operation and operation.cell:
-            found[task.name] = schedule[i : i + operation.cell]
-    return found
+def _operation(element: Any) -> records.Operation:
+    """What the record says of the first operation of an element; of one of Rally's own, nothing."""
+    kind = next(iter(element)).operation.type
+    return records.operations().get(kind, records.Operation(kind, Runner))

@@ -124,7 +124,7 @@ QUERY_DECOMP = Challenge(
                     csv="es_profile_decomp.csv",
                 ),
             ),
-            cell=1,
+            cell=True,
         ),
         Operation(
             "query-plan",

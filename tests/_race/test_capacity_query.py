@@ -40,7 +40,7 @@ def test_a_disk_above_the_high_watermark_ends_the_race_with_one_line(launcher, s
 
 @pytest.mark.long
 def test_words_that_were_kept_are_searched_and_not_loaded_again(loaded, search, tmp_path):
-    left = [f"cluster-metrics-words-{shards}" for shards in (1, 2, 3)]
+    left = [f"cluster-metrics-words-{shards}s-0r" for shards in (1, 2, 3)]
     grid = params(tmp_path / "params.json", capacity_shards=[1, 2, 3], keep_words=True, words_mapping="light")
     common = {"TEST_MODE": 1, "CHALLENGE": "capacity-query", "HOSTS": loaded["target"].removeprefix("http://")}
     try:
@@ -65,7 +65,7 @@ def test_words_that_were_kept_are_searched_and_not_loaded_again(loaded, search, 
 
 @pytest.mark.long
 def test_a_short_race_goes_before_a_calibrated_one_which_searches_its_words(loaded, search, tmp_path):
-    left = [f"cluster-metrics-words-{shards}" for shards in (1, 2)]
+    left = [f"cluster-metrics-words-{shards}s-0r" for shards in (1, 2)]
     host = loaded["target"].removeprefix("http://")
     common = {"TEST_MODE": 1, "CHALLENGE": "capacity-query", "HOSTS": host, "TAGS": "side:a"}
     try:

@@ -1,19 +1,21 @@
 """Waiting for the shards of an index of the grid, and taking indices as an earlier race left them."""
 
 import asyncio
+import json
 from types import SimpleNamespace
 
 import pytest
 from esrally import exceptions
 from fakes import FakeEs, Refused, Script
 
-from cluster_metrics.capacity.indices import BuildWords, DropWords, settle
+from cluster_metrics.capacity.indices import BuildWords, DropWords, PreparePass, settle
 
 MARKS = {"created_by": "cluster-metrics track", "race": "this", "loaded": {"seed": 42}}
 DISK = {"total": {"available_in_bytes": 9, "total_in_bytes": 10}}
 FIELDS = {field: {"type": "text", "analyzer": "heavy"} for field in ("field1", "field2")}
 BUILD = {
-    "parameters": {"keep_words": True, "capacity_shards": [1, 3]},
+    "parameters": {"keep_words": True, "delete_foreign_index": False},
+    "indices": {"1s-0r": (1, 0), "3s-2r": (3, 2)},
     "body": {"mappings": {"_meta": MARKS, "properties": FIELDS}},
     "documents": 7,
     "counts": [SimpleNamespace(query={}, documents=7, what="")],
@@ -64,18 +66,24 @@ def test_the_wait_ends_when_all_copies_are_started_none_moves_and_they_are_evenl
     assert found == {"target-1": ["0p"], "target-2": ["1p"]} and next(looks, None) is None
 
 
-def left(number, meta=None, analyzer="heavy", **changes):
+def left(place, meta=None, analyzer="heavy", **changes):
     """What an index answers that another race left."""
+    shards, replicas = BUILD["indices"][place]
     properties = {"timestamp": {"type": "date"}, **{field: {"type": "text", "analyzer": analyzer} for field in FIELDS}}
     mapping = {"_meta": MARKS | {"race": "earlier"} | (meta or {}), "properties": properties}
-    name, of = f"cluster-metrics-words-{number}", {"segments": number, "documents": 7, "shards": number} | changes
-    settings = {"index": {"number_of_shards": str(of["shards"])}}
+    of = {"segments": shards, "documents": 7, "shards": shards, "replicas": replicas} | changes
+    name = f"cluster-metrics-words-{place}"
+    settings = {"index": {"number_of_shards": str(of["shards"]), "number_of_replicas": str(of["replicas"])}}
     primaries = {"segments": {"count": of["segments"]}, "store": {"size_in_bytes": 5}}
     return {
         f"GET /{name}/_stats": {"_all": {"primaries": primaries}},
         f"GET /{name}": {name: {"mappings": mapping, "settings": settings}},
         f"POST /{name}/_count": {"count": of["documents"]},
     }
+
+
+FIRST = left("1s-0r")
+SECOND = left("3s-2r")
 
 
 def build(answers, **changes):
@@ -85,38 +93,89 @@ def build(answers, **changes):
 
 
 def test_indices_that_stand_are_taken_and_nothing_is_loaded():
-    found, es = build(left(1) | left(3))
+    found, es = build(FIRST | SECOND)
     assert found["load_s"] == 0 and found["documents"] == 7 and found["store_bytes"] == 5
     assert not [sent for sent in es.sent if sent.startswith(("PUT", "DELETE"))]
+    assert "GET /cluster-metrics-words-3s-2r/_stats/store" in es.sent[-1]
 
 
 @pytest.mark.parametrize(
-    "third",
+    "second",
     [
-        {"GET /cluster-metrics-words-3": Refused(404, "index_not_found_exception", "no such index")},
-        left(3, analyzer="light"),
-        left(3, {"loaded": {"seed": 43}}),
-        left(3, {"created_by": "somebody"}),
-        left(3, shards=2),
-        left(3, segments=4),
-        left(3, documents=8),
+        {"GET /cluster-metrics-words-3s-2r": Refused(404, "index_not_found_exception", "no such index")},
+        left("3s-2r", analyzer="light"),
+        left("3s-2r", {"loaded": {"seed": 43}}),
+        left("3s-2r", {"created_by": "somebody"}),
+        left("3s-2r", shards=2),
+        left("3s-2r", replicas=1),
+        left("3s-2r", segments=4),
+        left("3s-2r", documents=8),
     ],
-    ids=["none", "analyzer", "seed", "foreign", "shards", "segments", "documents"],
+    ids=["none", "analyzer", "seed", "foreign", "shards", "replicas", "segments", "documents"],
 )
-def test_an_index_that_is_another_is_built(third):
+def test_an_index_that_is_another_is_built(second):
     with pytest.raises(exceptions.RallyError, match="was begun"):
-        build(left(1) | third)
+        build(FIRST | second)
 
 
 def test_what_stands_is_built_anew_unless_asked_for():
     with pytest.raises(exceptions.RallyError, match="was begun"):
-        build(left(1) | left(3), keep_words=False)
+        build(FIRST | SECOND, keep_words=False)
 
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_indices_are_dropped_unless_they_are_kept(keep):
-    es = FakeEs(Script({"GET /cluster": Refused(404, "index_not_found_exception", "no such index"), "GET /": {}}))
+    names = [f"cluster-metrics-words-{place}" for place in ("1s-0r", "base-3")]
+    own = {f"GET /{name}/_mapping": {name: {"mappings": {"_meta": MARKS}}} for name in names}
+    found = {"GET /cluster-metrics-words-*/_settings": {name: {} for name in names}}
+    es = FakeEs(Script(found | own | {"DELETE ": {}, "GET /": {}}))
     with es.new_request_context():
-        values = {"capacity_shards": [1, 3], "delete_foreign_index": False}
-        asyncio.run(DropWords()(es, {"parameters": values, "keep": keep}))
-    assert len([sent for sent in es.sent if "words" in sent]) == (0 if keep else 2)
+        asyncio.run(DropWords()(es, {"parameters": {"delete_foreign_index": False}, "keep": keep}))
+    assert [sent for sent in es.sent if sent.startswith("DELETE")] == ([] if keep else [f"DELETE /{n}" for n in names])
+
+
+CELLS = [
+    {"cell": f"{place}-{rate}", "index": place, "shards": 1, "replicas": replicas, "rate": rate}
+    for place, replicas in (("1s-0r", 0), ("1s-1r", 1))
+    for rate in (50, 100)
+]
+
+
+def prepare(bodies):
+    nodes = [{"name": name, "roles": ["data"], "fs": DISK} for name in ("target-1", "target-2")]
+    answers = {"GET /_nodes": {"nodes": dict(enumerate(nodes))}}
+    answers |= {"GET /_cluster/health": {"status": "green", "relocating_shards": 0}}
+    answers |= {"GET /cluster-metrics-words-*/_settings": {"cluster-metrics-words-old": {}}}
+    missing, old = Refused(404, "index_not_found_exception", "no such index"), "cluster-metrics-words-old"
+    for replicas in (0, 1):
+        name = f"cluster-metrics-words-1s-{replicas}r"
+        shards = [{"shard": "0", "prirep": kind, "state": "STARTED"} for kind in "pr"[: 1 + replicas]]
+        placed = [shard | {"node": f"target-{number}"} for number, shard in enumerate(shards, 1)]
+        answers |= {f"GET /_cat/shards/{name}": [placed], f"GET /{name}/_count": {"count": 7 + replicas}}
+        answers |= {f"GET /{name}/_mapping": missing, f"PUT /{name}": {}}
+    answers |= {f"GET /{old}/_mapping": {old: {"mappings": {"_meta": MARKS}}}, f"DELETE /{old}": {}, "GET /": {}}
+    es = FakeEs(Script(answers))
+    params = {"cells": CELLS, "pass": 2, "bodies": bodies, "parameters": {"delete_foreign_index": False}}
+    with es.new_request_context():
+        return asyncio.run(PreparePass()(es, params)), es
+
+
+def test_before_a_pass_it_is_noted_of_each_cell_what_its_index_holds_and_where():
+    found, es = prepare({})
+    assert not [sent for sent in es.sent if sent.startswith(("PUT", "DELETE"))]
+    assert found["success"] and found["pass"] == 2
+    noted = [(t["cell"], t["replicas"], t["rate"], t["pass"], t["documents"]) for t in found["dependent_timing"]]
+    assert noted == [(of["cell"], of["replicas"], of["rate"], 2, 7 + of["replicas"]) for of in CELLS]
+    tables = [json.loads(t["shard_table"]) for t in found["dependent_timing"]]
+    assert tables[0] == {"target-1": ["0p"], "target-2": []} and tables[3] == {"target-1": ["0p"], "target-2": ["0r"]}
+    timings = [t["dependent_timing"] for t in found["dependent_timing"]]
+    assert [t["operation"] for t in timings] == [of["cell"] for of in CELLS]
+    assert {t["operation-type"] for t in timings} == {"capacity-prepare"}
+    assert all(t["service_time"] > 0 for t in timings)
+
+
+def test_indices_of_documents_are_made_anew_before_each_pass():
+    found, es = prepare({"1s-0r": {"of": 0}, "1s-1r": {"of": 1}})
+    changed = [sent for sent in es.sent if sent.startswith(("PUT", "DELETE"))]
+    made = [f"PUT /cluster-metrics-words-1s-{replicas}r" for replicas in (0, 1)]
+    assert changed == ["DELETE /cluster-metrics-words-old", *made] and len(found["dependent_timing"]) == 4

@@ -28,9 +28,11 @@ def test_queries_are_made_once_for_all_clients_of_a_process(monkeypatch):
 
     prepared = SimpleNamespace(corpus=SimpleNamespace(queries=queries))
     monkeypatch.setattr("cluster_metrics.capacity.indices.Prepared", lambda *_: prepared)
-    source = QueryParams(None, {"parameters": {"count_all_hits": False}, "shards": 1})
+    source = QueryParams(None, {"parameters": {"count_all_hits": False}, "index": "2s-1r"})
     clients = [source.partition(number, 4) for number in range(4)]
     assert not asked
+    assert clients[0].params()["path"].startswith("/cluster-metrics-words-2s-1r/_search?")
+    clients[0] = source.partition(0, 4)
     sent = [[c.params()["body"]["query"]["match"][load.FIELDS[0]] for _ in range(2)] for c in clients]
     assert asked == [load.QUERIES]
     assert sent == [[str(number * load.QUERIES // 4 + more) for more in range(2)] for number in range(4)]

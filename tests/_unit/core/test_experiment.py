@@ -42,27 +42,25 @@ def test_each_pass_has_every_cell_once_and_a_part_of_the_plan_after_them():
     assert len({tuple(order) for order in orders}) == 3
 
 
-def test_a_cell_of_two_elements_stays_together_and_begins_with_an_uncounted_pass():
-    schedule = [task("build", "capacity-build")]
+def test_cells_that_are_loaded_for_a_time_begin_with_an_uncounted_pass_and_each_pass_is_prepared():
+    schedule = [task("build", "capacity-build"), task("prepare", "capacity-pass")]
     for i in range(3):
         loads = [task(f"query-{i}", "capacity-query"), task(f"monitor-{i}", "capacity-monitor")]
         for load in loads:
             load.time_period = 8
-        schedule += [task(f"prepare-{i}", "capacity-prepare"), Element(tasks=loads)]
+        schedule.append(Element(tasks=loads))
     schedule.append(task("drop", "capacity-drop"))
     laid_out = lay_out_passes(schedule, values(seed=42, passes=2, first_pass_seconds=100))
     assert [laid_out[0].name, laid_out[-1].name] == ["build", "drop"]
-    cells = laid_out[1:-1]
-    assert len(cells) == 3 * 3 * 2
-    for prepare, load in zip(cells[::2], cells[1::2]):
-        names = [t.name for t in load]
-        number = prepare.name[-1]
-        assert names == [f"query-{number}", f"monitor-{number}"]
-        assert len({t.operation.params["pass"] for t in [prepare, *load]}) == 1
-    assert [c.operation.params["pass"] for c in cells[::2]] == [0] * 3 + [1] * 3 + [2] * 3
-    assert [{t.time_period for t in load} for load in cells[1::2]] == [{34}] * 3 + [{8}] * 6
-    assert not any(c.time_period for c in cells[::2])
-    assert [t.operation.params.get("include-in-reporting", True) for c in cells for t in c].count(True) == 3 * 3
+    passes = [laid_out[1 + 4 * number : 5 + 4 * number] for number in range(3)]
+    assert len(laid_out) == 2 + sum(map(len, passes))
+    for number, (prepare, *loads) in enumerate(passes):
+        assert prepare.name == "prepare" and not prepare.time_period
+        assert sorted([t.name for t in load] for load in loads) == [[f"query-{i}", f"monitor-{i}"] for i in range(3)]
+        of = [t for element in (prepare, *loads) for t in element]
+        assert {t.operation.params["pass"] for t in of} == {number}
+        assert {t.time_period for load in loads for t in load} == {8 if number else 34}
+        assert {t.operation.params.get("include-in-reporting", True) for t in of} == {not number}
 
 
 @pytest.mark.parametrize("rounds, passes", [(60, 3), (40, 3), (7, 6), (2, 3), (1, 1)])
