@@ -194,11 +194,11 @@ def race_ratio(base: Sequence[float], other: Sequence[float]) -> Estimate:
     return Estimate(n, value, value * math.exp(-half), value * math.exp(half), math.nan, n - 2)
 
 
-def race_level(levels: Sequence[float]) -> Estimate:
-    """The geometric mean of the levels of several races with Student's interval over races; see :func:`race_ratio`.
+def geometric_mean(levels: Sequence[float]) -> Estimate:
+    """The geometric mean of several levels with Student's interval.
 
-    :param levels: e.g. the median of each race; all above 0, or the mean is 0.
-    :return: ``n`` is the number of races; the bounds are nan below 3.
+    :param levels: e.g. the median of each race, or what of each cell changed; all above 0, or the mean is 0.
+    :return: ``n`` is their number; the bounds are nan below 3.
     """
     if min(levels) <= 0:
         return Estimate(len(levels), 0.0, math.nan, math.nan, math.nan)

@@ -23,8 +23,8 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
     :param on: nodes.
     :param shape: factors on throughput by cell.
     :param changes: of its properties: ``parameters``, ``document``, ``failed``, ``busy`` (the part of its share that
-        each node uses), ``process`` (cores of the busiest process of Rally), or ``times`` (by cell, when a part of its
-        requests was sent, as part of its time).
+        each node uses), ``process`` (cores of the busiest process of Rally), ``of_pass`` (factors on throughput by
+        pass), or ``times`` (by cell, when a part of its requests was sent, as part of its time).
     """
     rng = np.random.default_rng(3)
     samples, at = [], 0
@@ -34,6 +34,7 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
                 for docs in (50, 150) if challenge == "capacity-mixed" else (0,):
                     at += 10_000
                     noise = np.exp(spread * rng.standard_normal()) * (shape or {}).get(f"{shards}s-{replicas}r", 1.0)
+                    noise *= changes.get("of_pass", {}).get(number, 1.0)
                     table, busy = model.spread(on, shards, replicas), changes.get("busy", 1.0)
                     times = changes.get("times", {}).get(f"{shards}s-{replicas}r", float)
                     cell = _cell(challenge, number, shards, replicas, docs, noise, at, busy * cores, table, times)

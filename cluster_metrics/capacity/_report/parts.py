@@ -12,8 +12,8 @@ from _tools.report.looks import BUSY, Looks
 from _tools.report.race import Race, Sample
 from _tools.report.references import CAPACITY
 from _tools.report.section import Block, Figure, Section
-from _tools.report.stability import told, too_few
-from _tools.report.stats import Estimate
+from _tools.report.stability import signed, told, too_few
+from _tools.report.stats import Estimate, geometric_mean
 from _tools.report.steady import PART
 from _tools.report.table import Column, Words
 from _tools.report.table import Table as Sheet
@@ -40,13 +40,15 @@ from .cells import (
     steady_of,
     waits_of,
 )
-from .claims import NEAR, claims, holds, seen
+from .claims import claims, holds, seen
 
 UNITS = {INDEX: "documents/s", QUERY: "searches/s"}
-SUMMARY = "throughput is a mean since a task began, preparation of later passes included: lower than the rates here"
+SUMMARY = "throughput is a mean since a task began, the time between its passes included: lower than the rates here"
 ARTICLE_DOCUMENTS = 10_000_000
-LATENCY_NEAR = 0.5
-"""Change of the median of latency that is no drift: near saturation a few per cent of load change it as much."""
+DRIFT = 0.05
+"""Change of throughput from the first pass to the last that is no drift."""
+LATENCY_DRIFT = 0.5
+"""The same of the median of latency: near saturation a few per cent of load change it as much."""
 COLUMNS = ("cell", "clients", "pass", "kind", "shards", "replicas", "rate", "documents", "requests", "per_s", "ms",
            "p50_ms", "p99_ms", "rejected", "queue", "cut_s", "steady", "bottleneck", "shard_table")  # fmt: skip
 """Columns of ``es_profile_capacity.csv`` after the start (UTC)."""
@@ -137,6 +139,8 @@ def _frame(race: Race) -> str:
         lines.append(f"{', '.join(roles)} holds no data and takes all requests.")
     elif len(race.target) > 1:
         lines.append("Requests went to all hosts that Rally was given, in turn.")
+    drift = drift_check(race, steady_of(main_cells(race)).values())
+    lines += [drift] if drift and isinstance(drift, str) else []
     wanted = race.parameters.get("passes", 0)
     short = [cell.name for cell in main_cells(race).values() if len(cell.passes) < wanted]
     if not race.document.get("results"):
@@ -145,7 +149,7 @@ def _frame(race: Race) -> str:
         lines.append(f"**Incomplete:** cells without all of their {wanted} passes: {', '.join(short)}.")
     lines.append(
         "Throughput is counted here, from the starts of requests that succeeded; Rally's own rows are means since a "
-        "task began, preparation of later passes included, so they are lower."
+        "task began, the time between its passes included, so they are lower."
     )
     found = warnings(race)
     return "".join([*(told(found) if found else ()), *(f"- {line}\n" for line in lines)])
@@ -154,8 +158,9 @@ def _frame(race: Race) -> str:
 def warnings(race: Race) -> list[RaceWarning]:
     """What speaks against the figures: nodes that add no capacity or left, few passes, a drift."""
     cells, found = main_cells(race), [*_sharing(race), *_left(race)]
-    unsaturated, drift = _unsaturated(race, cells.values()), _drift(race, steady_of(cells).values())
-    return [*found, *_unsteady(cells.values()), *_few(race, cells.values()), *unsaturated, *drift]
+    unsaturated, drift = _unsaturated(race, cells.values()), drift_check(race, steady_of(cells).values())
+    drifting = [drift] if isinstance(drift, RaceWarning) else []
+    return [*found, *_unsteady(cells.values()), *_few(race, cells.values()), *unsaturated, *drifting]
 
 
 def _few(race: Race, cells: Iterable[Cell]) -> list[RaceWarning]:
@@ -223,24 +228,34 @@ def _unsaturated(race: Race, cells: Collection[Cell]) -> Iterator[RaceWarning]:
         yield RaceWarning("not-saturated", seen, option, why, len(idle_cells))
 
 
-def _drift(race: Race, cells: Iterable[Cell]) -> list[RaceWarning]:
-    """Whether the last pass differs from the first, by the geometric mean over cells: of an open loop, whose throughput
-    is what is due, by the median of latency."""
+def drift_check(race: Race, cells: Iterable[Cell]) -> RaceWarning | str:
+    """Whether the last pass differs from the first, by the geometric mean over cells with Student's interval: of an
+    open loop, whose throughput is what is due, by the median of latency.
+
+    :return: a warning if it does by more than a bound, else what was found; empty where no cell has two passes.
+    """
     if race.record.latencies:
-        what, most = "the median of latency", LATENCY_NEAR
+        what, most = "the median of latency", LATENCY_DRIFT
         levels = [
             {number_of: float(np.median(waits)) for number_of, waits in of.items()} for of in waits_of(race).values()
         ]
     else:
-        what, most = "throughput", NEAR
+        what, most = "throughput", DRIFT
         levels = [{number_of: one.rate for number_of, one in cell.steady.items()} for cell in cells]
     changes = [of[max(of)] / of[min(of)] for of in levels if len(of) > 1]
-    change = float(np.exp(np.mean(np.log(changes)))) if changes else 1.0
-    if 1 - most < change < 1 + most:
-        return []
-    seen = f"drift: from the first pass to the last {what} changed {number(change)} times"
-    why = "the nodes were not warm, or the machine had other work; ratios within passes suffer less"
-    return [RaceWarning("drift", seen, "raise first_pass_seconds", why, change - 1)]
+    if not changes:
+        return ""
+    of = geometric_mean(changes)
+    change = replace(of, value=of.value - 1, low=of.low - 1, high=of.high - 1)
+    found = (
+        f"from the first pass to the last {what} changed by {signed(change.value)} {interval(change, percent)}, the "
+        f"geometric mean over {count(change.n, 'configuration')}"
+    )
+    bound = f"the bound is ±{percent(most)}"
+    if abs(change.value) <= most:
+        return f"Drift check: {found}; {bound}."
+    why = f"{bound}: the nodes were not warm, or the machine had other work; ratios within passes suffer less"
+    return RaceWarning("drift", f"drift: {found}", "raise first_pass_seconds", why, change.value)
 
 
 def answer_of_grid(race: Race, kind: str) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from _tools.report.race import Race
 from _tools.report.references import STORED_FIELDS
 from _tools.report.section import Figure, Section
 from _tools.report.sides import Comparison
-from _tools.report.stats import Estimate, crossing, median, race_level, race_ratio, ratio
+from _tools.report.stats import Estimate, crossing, geometric_mean, median, race_ratio, ratio
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number, percent
 from cluster_metrics.core.change import Change
@@ -234,7 +234,7 @@ def compared(found: Comparison) -> list[Section]:
     for share_ in common:
         took = [[cells.known("took_ms", (AS_IS, share_)) for cells in of] for of in own]
         estimates = [
-            median(side[0]) if len(side) == 1 else race_level([float(np.median(r)) for r in side]) for side in took
+            median(side[0]) if len(side) == 1 else geometric_mean([float(np.median(r)) for r in side]) for side in took
         ]
         for curve, estimate in zip(curves.values(), estimates):
             curve.append((share_ / 10, estimate))

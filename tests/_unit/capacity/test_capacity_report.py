@@ -175,6 +175,19 @@ def test_nodes_that_share_the_cores_freely_are_warned_of():
     assert [w.kind for w in answer_of(drifting).warnings] == ["shared-cores"]
 
 
+@pytest.mark.parametrize("last, kinds", [(1.03, []), (1.08, ["drift"]), (0.92, ["drift"])])
+def test_a_last_pass_that_carries_more_or_less_than_the_first_is_warned_of(last, kinds):
+    race = made("r", "capacity-query", passes=6, spread=0.005, of_pass={6: last})
+    found = [warning for warning in answer_of(race).warnings if warning.kind == "drift"]
+    assert [warning.kind for warning in found] == kinds
+    text = text_of(race)
+    said = re.search(r"rift(?: check)?: from the first pass to the last throughput changed by (.+?) % \[(.+?)\]", text)
+    change = float(said[1].replace("−", "-"))
+    low, high = (float(bound.removesuffix(" %").replace("−", "-")) for bound in said[2].split(", "))
+    assert change == pytest.approx(100 * (last - 1), abs=1) and low < 100 * (last - 1) < high and high - low < 4
+    assert "the geometric mean over 9 configurations; the bound is ±5.0 %" in text
+
+
 def slow_at_first(part):
     """A fifth of the time at half the rate: the first ninth of the requests."""
     return part * 1.8 if part < 1 / 9 else 0.2 + (part - 1 / 9) * 0.9
