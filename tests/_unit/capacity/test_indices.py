@@ -179,3 +179,100 @@ def test_indices_of_documents_are_made_anew_before_each_pass():
     changed = [sent for sent in es.sent if sent.startswith(("PUT", "DELETE"))]
     made = [f"PUT /cluster-metrics-words-1s-{replicas}r" for replicas in (0, 1)]
     assert changed == ["DELETE /cluster-metrics-words-old", *made] and len(found["dependent_timing"]) == 4
+
+
+NODES = ["target-1", "target-2", "target-3"]
+
+
+class Cluster:
+    """Three nodes that keep to the rules of Elasticsearch for making indices of others."""
+
+    def __init__(self):
+        self.indices, self.loaded = {}, 0
+
+    def _placed(self, of):
+        nodes = [of["node"]] if of["node"] else NODES
+        copies = [(str(n), kind) for n in range(of["shards"]) for kind in "p" + "r" * of["replicas"]]
+        return [
+            {"shard": number, "prirep": kind, "node": nodes[i % len(nodes)], "state": "STARTED"}
+            for i, (number, kind) in enumerate(copies)
+        ]
+
+    def _make(self, source, name, settings, how):
+        of = self.indices[source]
+        shards = settings.get("index.number_of_shards", of["shards"])
+        fits = {"_shrink": of["node"] and shards < of["shards"], "_split": shards > of["shards"]}
+        fits["_clone"] = shards == of["shards"]
+        if not of["blocked"] or not fits[how]:
+            return Refused(400, "illegal_argument_exception", f"{how} of {source}")
+        blocked = "index.blocks.write" not in settings
+        require = "index.routing.allocation.require._name" not in settings and of["node"]
+        made = {"shards": shards, "replicas": settings["index.number_of_replicas"], "blocked": blocked}
+        self.indices[name] = of | made | {"node": require}
+        return {}
+
+    def __call__(self, method, path, body):
+        at, _, query = path.strip("/").partition("?")
+        name, *rest = at.split("/")
+        if name in ("_nodes", "_cluster", "_cat", ""):
+            nodes = [{"name": node, "roles": ["data"], "fs": DISK} for node in NODES]
+            told = {"_nodes": {"nodes": dict(enumerate(nodes))}, "": {}}
+            told["_cluster"] = {"status": "green", "relocating_shards": 0}
+            return told[name] if name in told else self._placed(self.indices[rest[1]])
+        if name.endswith("*"):
+            return {found: {} for found in self.indices}
+        if method == "PUT" and not rest:
+            of = body["settings"]
+            shards, replicas = of["index.number_of_shards"], of["index.number_of_replicas"]
+            self.indices[name] = {"shards": shards, "replicas": replicas, "blocked": False, "node": "", "merged": False}
+            return {}
+        if name not in self.indices:
+            return Refused(404, "index_not_found_exception", "no such index")
+        of = self.indices[name]
+        if rest and rest[0] in ("_shrink", "_split", "_clone"):
+            return self._make(name, rest[1], body["settings"], rest[0])
+        if method == "DELETE":
+            self.indices.pop(name)
+        elif rest == ["_mapping"]:
+            return {name: {"mappings": {"_meta": MARKS}}}
+        elif rest == ["_bulk"]:
+            self.loaded += body.count(b"\n") // 2
+            return {"took": 1, "errors": False}
+        elif rest == ["_forcemerge"]:
+            of["merged"] = query == "max_num_segments=1"
+        elif rest == ["_settings"]:
+            of["blocked"] = body.get("index.blocks.write", of["blocked"])
+            of["node"] = body.get("index.routing.allocation.require._name", of["node"])
+        elif rest == ["_count"]:
+            return {"count": 7}
+        elif rest == ["_stats", "store"]:
+            return {"_all": {"primaries": {"store": {"size_in_bytes": 5}}}}
+        return {}
+
+
+@pytest.mark.parametrize(
+    "places",
+    [["1s-0r"], ["2s-1r"], ["3s-0r", "3s-2r"], ["1s-0r", "1s-2r", "2s-1r", "3s-0r"], ["2s-0r", "4s-1r"]],
+    ids=" ".join,
+)
+def test_documents_are_loaded_once_and_each_place_of_the_grid_is_a_merged_clone_with_replicas(places, tmp_path):
+    documents = tmp_path / "documents.json"
+    documents.write_text('{"field1":"a"}\n' * 7)
+    indices = {place: (int(place[0]), int(place[3])) for place in places}
+    most = max(shards for shards, _ in indices.values())
+    body = {"mappings": {"_meta": MARKS}}
+    body["settings"] = {"index.number_of_shards": most, "index.number_of_replicas": 0}
+    cluster = Cluster()
+    cluster.indices["cluster-metrics-words-old"] = {}
+    es = FakeEs(cluster)
+    changes = {"indices": indices, "body": body, "documents_file": str(documents)}
+    changes["parameters"] = BUILD["parameters"] | {"keep_words": False}
+    with es.new_request_context():
+        found = asyncio.run(BuildWords()(es, BUILD | changes))
+    assert cluster.loaded == 7 and found["documents"] == found["weight"] == 7 and found["load_s"] > 0
+    wanted = {"blocked": None, "node": "", "merged": True}
+    made = {name.removeprefix("cluster-metrics-words-"): of for name, of in cluster.indices.items()}
+    expected = {place: {"shards": s, "replicas": r} | wanted for place, (s, r) in indices.items()}
+    assert {
+        place: of | {"blocked": of["blocked"] or None, "node": of["node"] or ""} for place, of in made.items()
+    } == expected
