@@ -12,13 +12,15 @@ from ..report.text import count
 from ..report.write import CHANGES
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "results"
+PLAN = "plan.md"
+"""File of a plan, beside the report of the first of its races."""
 KEPT = ("problems", "document", "parameters", "target", "machine", "index", "answer", "sections")
 """What is kept of ``report.json``: all but the samples."""
 
 
 def keep(reports: Path, race_id: str, noise_file: Path) -> list[Path]:
-    """Keeps the report of a race, what ``make explain`` made of it and the noise between races of its configuration in
-    docs/results, in place of an earlier one of its challenge.
+    """Keeps the report of a race, what ``make explain`` and ``make plan`` made of it and the noise between races of its
+    configuration in docs/results, in place of an earlier one of its challenge.
 
     :param reports: the folder with the reports of races.
     :param noise_file: what ``make noise`` keeps.
@@ -71,8 +73,9 @@ def _write(name: str, record: dict[str, Any], report: Path, section: Section | N
     """
     FOLDER.mkdir(exist_ok=True)
     text = (report / "report.md").read_text()
-    if (explained := report / "explain.md").exists():
-        text = f"{text.rstrip()}\n\n{explained.read_text()}"
+    for more in ("explain.md", PLAN):
+        if (written := report / more).exists():
+            text = f"{text.rstrip()}\n\n{written.read_text()}"
     if section:
         text = f"{text.rstrip()}\n\n## {section.title}\n\n{section.text}"
     pages = {

@@ -17,7 +17,7 @@ from cluster_metrics.capacity._report.plan import plan as plan_of
 from cluster_metrics.core.challenge import challenges
 
 from ..docs.generated import write_pages
-from ..docs.results import keep, keep_changes
+from ..docs.results import PLAN, keep, keep_changes
 from ..elasticsearch.install import InstallError
 from ..elasticsearch.nodes import Launcher, NodeError
 from ..microbenchmarks import micro as microbenchmarks
@@ -178,7 +178,8 @@ def compare() -> int:
 
 
 def plan() -> int:
-    """Prints how many nodes a load takes, by races of the capacity challenges."""
+    """Prints how many nodes a load takes, by races of the capacity challenges, and writes it beside the report of the
+    first."""
     names = variable("RACES").split()
     if not names:
         raise RaceError('RACES names the races to plan by: ids, tags as key:value, or "last"')
@@ -202,7 +203,11 @@ def plan() -> int:
         problems = problems_of(races)
         with worked_out("planned", problems):
             text = plan_of(races, goal)
-        print("\n" + "".join(f"INCOMPLETE: {problem}\n" for problem in problems) + text, flush=True)
+        text = "".join(f"INCOMPLETE: {problem}\n" for problem in problems) + text
+        file = REPORTS / races[0].id / PLAN
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        print(f"\n{text}\nwritten to {file}", flush=True)
         return Exit.INCOMPLETE if problems else Exit.DONE
 
     return with_store(write)

@@ -193,6 +193,11 @@ def passes_of(cells: Mapping[str, Cell]) -> Iterator[tuple[Cell, int, Pass]]:
             yield cell, number_of, one
 
 
+def nodes_of(race: Race) -> int:
+    """How many nodes of its target hold data."""
+    return max((len(json.loads(of.meta["shard_table"])) for of in race.of(PREPARE)), default=0)
+
+
 def kinds_of(race: Race) -> list[str]:
     """What a race measures, the first of it what its challenge is about."""
     return [kind for kind in (QUERY, INDEX) if race.of(kind)]

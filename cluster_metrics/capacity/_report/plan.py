@@ -2,47 +2,25 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 
 from _tools.report.race import Race, ReportError
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import count, number, percent
-from cluster_metrics.capacity.challenge import INDEX, QUERY
 
 from . import cells as capacity
 from . import model
-from .model import IndexModel, Measured, QueryModel
+from .fitted import PREDICTIONS, Cells, Goal, Models, cells_of
+from .model import Measured
+from .unseen import beside_documents, unseen
 
 MOST_NODES = 50
 MOST_SHARDS_PER_NODE = 2
-PREDICTIONS = 200
-SEED = 42
 AS_GOOD = 1.02
 """Up to so many times as much work the layout with fewer shards is taken."""
 ALIKE = ("words_mapping", "word_frequency", "capacity_bulk_size", "count_all_hits")
 """Track parameters that all races of a plan have in common."""
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What a cluster must carry.
-
-    :param docs: documents indexed per second; 0 for none.
-    :param searches: searches per second; 0 for none.
-    :param replicas: of each shard.
-    :param growth: factor on both, and on the documents held.
-    :param headroom: part of the busiest node's time that is kept free.
-    :param documents: that the index holds today; 0 for as many as in the races.
-    """
-
-    docs: float
-    searches: float
-    replicas: int
-    growth: float = 1.0
-    headroom: float = 0.3
-    documents: float = 0
 
 
 @dataclass(frozen=True)
@@ -57,44 +35,6 @@ class Layout:
     busy: float
 
 
-@dataclass(frozen=True)
-class Models:
-    """What requests cost; None where no race measured it.
-
-    :param search_miss: time that searches take over that which their model expects.
-    :param document_miss: the same of documents.
-    """
-
-    queries: QueryModel | None
-    indexing: IndexModel | None
-    search_miss: float = 1.0
-    document_miss: float = 1.0
-
-    def work(self, nodes: int, shards: int, goal: Goal) -> tuple[float, float]:
-        """Parts of the busiest node's time that searches and documents take."""
-        searches = documents = 0.0
-        if costs := self.queries:
-            visits = _visits(nodes, shards, goal.replicas)
-            each = visits * (costs.visit_s + costs.document_s * goal.documents / shards) + costs.request_s / nodes
-            searches = goal.searches * (each + costs.node_s) * self.search_miss
-        if self.indexing:
-            each = self.indexing.seconds(_spread(nodes, shards, goal.replicas))
-            documents = goal.docs * each * self.document_miss
-        return searches, documents
-
-    def busy(self, nodes: int, shards: int, goal: Goal) -> float:
-        """Part of the busiest node's time; as if one node were the busiest with both kinds of requests."""
-        return sum(self.work(nodes, shards, goal))
-
-
-_spread = cache(model.spread)
-
-
-@cache
-def _visits(nodes: int, shards: int, replicas: int) -> float:
-    return model.visits_balanced(_spread(nodes, shards, replicas))
-
-
 def layouts(models: Models, goal: Goal) -> Iterable[Layout]:
     """The best layout of each number of nodes, from the fewest that hold the replicas on."""
     for nodes in range(goal.replicas + 1, MOST_NODES + 1):
@@ -106,69 +46,6 @@ def layouts(models: Models, goal: Goal) -> Iterable[Layout]:
 def cheapest(models: Models, goal: Goal) -> Layout | None:
     """The layout with the fewest nodes that keeps the headroom; none up to the greatest number of nodes."""
     return next((layout for layout in layouts(models, goal) if layout.busy <= 1 - goal.headroom), None)
-
-
-@dataclass(frozen=True)
-class Cells:
-    """The cells that costs are fitted to.
-
-    :param queries: of capacity-query.
-    :param indexing: of capacity-indexing.
-    """
-
-    queries: Sequence[Measured]
-    indexing: Sequence[Measured]
-
-    @property
-    def alone(self) -> list[int]:
-        """Numbers of nodes of the kinds that were raced on one number of them alone."""
-        return [next(iter(sizes)) for sizes in map(_sizes, (self.queries, self.indexing)) if len(sizes) == 1]
-
-    def readings(self) -> list[Models]:
-        """What requests cost, in one reading or, where one number of nodes of a kind leaves that open, in two: the one
-        by which more nodes carry less stands last."""
-        queries = model.fit_queries(self.queries) if self.queries else None
-        indexing = model.fit_indexing(self.indexing) if self.indexing else None
-        models = Models(queries, indexing)
-        if queries and len(sizes := _sizes(self.queries)) == 1:
-            queries = model.unshared(queries, *sizes)
-        if indexing and len(sizes := _sizes(self.indexing)) == 1:
-            indexing = model.unshared(indexing, *sizes)
-        return [models, Models(queries, indexing)] if self.alone else [models]
-
-    def misses(self) -> dict[str, list[float]]:
-        """The time that each cell takes over that by a model of the others; none where they are too few."""
-        return {
-            "searches": _misses(self.queries, model.held_out(self.queries, model.fit_queries)),
-            "indexing": _misses(self.indexing, model.held_out(self.indexing, model.fit_indexing)),
-        }
-
-    def predictions(self) -> list[Models]:
-        """What requests may cost: each a fit to passes drawn anew, which misses as one missed a cell it had not
-        seen."""
-        rng, misses = np.random.default_rng(SEED), self.misses()
-        return [
-            replace(
-                Cells(_resampled(self.queries, rng), _resampled(self.indexing, rng)).readings()[-1],
-                search_miss=float(rng.choice(misses["searches"] or [1.0])),
-                document_miss=float(rng.choice(misses["indexing"] or [1.0])),
-            )
-            for _ in range(PREDICTIONS)
-        ]
-
-
-def _sizes(cells: Sequence[Measured]) -> set[int]:
-    """Numbers of nodes that were raced."""
-    return {len(cell.table) for cell in cells}
-
-
-def _resampled(cells: Sequence[Measured], rng: np.random.Generator) -> list[Measured]:
-    return [replace(cell, rates=list(rng.choice(np.array(cell.rates), len(cell.rates)))) for cell in cells]
-
-
-def _misses(cells: Sequence[Measured], expected: Sequence[float]) -> list[float]:
-    misses = [e / float(np.median(cell.rates)) for cell, e in zip(cells, expected)]
-    return misses if np.isfinite(misses).all() else []
 
 
 def check_alike(races: Sequence[Race]) -> None:
@@ -197,12 +74,13 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
     :raises ReportError: when a target has no race that measured it, or no cluster of up to 50 nodes carries the load.
     """
     check_alike(races)
-    cells = Cells(_saturated(races, QUERY, "capacity-query"), _saturated(races, INDEX, "capacity-indexing"))
-    for wanted, of, name, challenge in (
-        (goal.docs, cells.indexing, "TARGET_DOCS", "capacity-indexing"),
-        (goal.searches, cells.queries, "TARGET_QPS", "capacity-query"),
+    cells = cells_of(races)
+    by_searches, by_documents = cells.sizes()
+    for wanted, of, sizes, name, challenge in (
+        (goal.docs, cells.indexing, by_documents, "TARGET_DOCS", "capacity-indexing"),
+        (goal.searches, cells.queries, by_searches, "TARGET_QPS", "capacity-query"),
     ):
-        least = model.COSTS + (len(_sizes(of)) > 1)
+        least = model.COSTS + (len(sizes) > 1)
         if wanted and len(of) <= least:
             raise ReportError(
                 f"{name} takes races of {challenge} among RACES with a node at its limit in more than {least} cells"
@@ -250,7 +128,8 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
         "# Plan\n\n" + "".join(f"- {line}\n" for line in lines)
         + "\n## What more or fewer nodes do\n\n" + _around(models, grown, best)
         + "\n## Model\n\n" + _model(models, errors)
-        + _mixed(races, models)
+        + beside_documents(races, models)
+        + unseen(races)
     )  # fmt: skip
 
 
@@ -278,17 +157,6 @@ def _said(cells: Cells, models: Models, goal: Goal, best: Layout, load: str) -> 
         f"cell that it had not seen, {content} are content with so many nodes; 95 % need {min(needed)} to "
         f"{int(np.percentile(needed, 97.5))}."
     )
-
-
-def _saturated(races: Sequence[Race], kind: str, challenge: str) -> list[Measured]:
-    """The cells of a kind in the races of a challenge, by the steady passes in which a node was at its limit."""
-    cells = [
-        capacity.saturated(cell, race)
-        for race in races
-        if race.challenge == challenge
-        for cell in capacity.cells_of(race, kind).values()
-    ]
-    return [cell.measured() for cell in cells if cell.passes]
 
 
 def _open(alone: Sequence[int]) -> str:
@@ -378,29 +246,3 @@ def _model(models: Models, errors: Mapping[str, Sequence[float]]) -> str:
                 f"median of {len(of)}, {percent(max(of))} at most.\n"
             )
     return text
-
-
-def _mixed(races: Sequence[Race], models: Models) -> str:
-    rows, errors = [], []
-    for race in races:
-        if race.challenge != "capacity-mixed" or not models.queries or not models.indexing:
-            continue
-        indexed = capacity.cells_of(race, INDEX)
-        for name, of in capacity.cells_of(race, QUERY).items():
-            if name in indexed and (cell := capacity.saturated(of, race)).passes:
-                seen, docs = cell.measured(), float(np.median(indexed[name].rates()))
-                left = 1 - docs * models.indexing.seconds(seen.table)
-                expected = max(0.0, left / models.queries.seconds(seen.table, seen.shards, seen.documents))
-                median = float(np.median(seen.rates))
-                errors.append(abs(expected / median - 1))
-                row = {"cell": name, "docs": docs, "seen": median, "expected": expected}
-                rows.append(row | {"error": expected / median - 1})
-    if not rows:
-        return "\nNo race of capacity-mixed is among RACES: that searches and documents add up is assumed.\n"
-    columns = [Words("cell", "configuration"), Column("docs", "documents/s"), Column("seen", "searches/s")]
-    columns += [Column("expected", "model"), share("error", "error")]
-    return (
-        "\nSearches beside documents, by the model fitted to each alone, against capacity-mixed:\n\n"
-        + Table("mixed", columns, rows).markdown()
-        + f"\nError: {percent(float(np.median(errors)))} in the median, {percent(max(errors))} at most.\n"
-    )

@@ -246,3 +246,31 @@ def test_what_cannot_be_planned_gets_one_clear_line(races, goal, line):
     with pytest.raises(ReportError) as e:
         plan(races, goal)
     assert line in str(e.value) and "\n" not in str(e.value)
+
+
+def sizes(on, **changes):
+    kinds = {"q": "capacity-query", "i": "capacity-indexing", "m": "capacity-mixed"}
+    return [made(f"{kind}-{on}", name, passes=6, on=on, **changes) for kind, name in kinds.items()]
+
+
+def test_costs_of_one_and_two_nodes_are_held_against_three():
+    smaller, goal = [*sizes(1), *sizes(2)], Goal(docs=300, searches=100, replicas=0)
+    assert "More nodes" not in plan(smaller, goal) and "More nodes" not in plan([*sizes(2), *sizes(3)], goal)
+    text = plan([*smaller, *sizes(3)], goal).split("## More nodes than it was fitted to\n")[1]
+    assert "By races of 1 and 2 nodes alone, against those of 3: " in text
+    rows = [line.split(" | ") for line in text.splitlines() if re.match(r"\| (searches|documents)", line)]
+    assert len(rows) == 9 + 9 + 18
+    inside = sum(row[-1].startswith("yes") for row in rows)
+    assert f"{inside} of 36 cells lie within" in text and inside >= 30  # made by the very model
+    for what in ("searches", "documents", "searches beside documents"):
+        of, most = re.search(rf"Error, {what}: (.+) % in the median, (.+) % at most", text).groups()
+        assert float(of) < 5 and float(of) <= float(most) < 15
+
+
+def test_three_nodes_that_carry_less_than_costs_of_fewer_expect_lie_outside():
+    slow = {f"{s}s-{r}r": 0.5 for s in (1, 2, 3) for r in (0, 1, 2)}
+    races = [*sizes(1), *sizes(2), *sizes(3, shape=slow)]
+    text = plan(races, Goal(docs=30, searches=10, replicas=0)).split("## More nodes than it was fitted to\n")[1]
+    assert " 0 of 36 cells lie within" in text
+    errors = [float(found) for found in re.findall(r"Error, (?:searches|documents): (.+) % in the median", text)]
+    assert all(error == pytest.approx(100, rel=0.1) for error in errors), text

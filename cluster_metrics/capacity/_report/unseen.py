@@ -1,0 +1,127 @@
+"""Holds what requests cost against races that it was not fitted to: searches beside documents, and more nodes."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from _tools.report.race import Race
+from _tools.report.table import Column, Table, Words, share
+from _tools.report.text import number, percent
+from cluster_metrics.capacity.challenge import INDEX, QUERY
+
+from . import cells as capacity
+from .cells import Cell
+from .fitted import Cells, Models, cells_of
+
+KINDS = {
+    "capacity-query": "searches",
+    "capacity-indexing": "documents",
+    "capacity-mixed": "searches beside documents",
+}
+
+
+def expected(models: Models, cell: Cell, documents: float) -> float:
+    """Searches a second that a cell carries beside so many documents, or documents a second where there are no searches
+    (nan): the nodes' time that is left, by what a search takes of it.
+
+    :param documents: indexed per second; 0 for none, nan where they are what is asked for.
+    """
+    seen = cell.measured()
+    each = models.indexing.seconds(seen.table) * models.document_miss if models.indexing else 0.0
+    if np.isnan(documents):
+        return 1 / each
+    assert models.queries
+    search = models.queries.seconds(seen.table, seen.shards, seen.documents) * models.search_miss
+    return max(0.0, 1 - documents * each) / search
+
+
+def _carried(race: Race, models: Models) -> list[tuple[Cell, float]]:
+    """The saturated cells of a race that models can tell of, each with the documents beside it, see
+    :func:`expected`."""
+    searched, indexed = (capacity.cells_of(race, kind) for kind in (QUERY, INDEX))
+    found: dict[str, list[tuple[Cell, float]]] = {
+        "capacity-query": [(cell, 0.0) for cell in searched.values() if models.queries],
+        "capacity-indexing": [(cell, np.nan) for cell in indexed.values() if models.indexing],
+        "capacity-mixed": [
+            (cell, float(np.median(indexed[name].rates())))
+            for name, cell in searched.items()
+            if models.queries and models.indexing and name in indexed
+        ],
+    }
+    saturated = [(capacity.saturated(cell, race), docs) for cell, docs in found.get(race.challenge, [])]
+    return [(cell, documents) for cell, documents in saturated if cell.passes]
+
+
+def beside_documents(races: Sequence[Race], models: Models) -> str:
+    """Searches beside documents, by what each costs alone, against races of capacity-mixed."""
+    rows: list[dict[str, Any]] = []
+    for race in races:
+        for cell, documents in _carried(race, models) if race.challenge == "capacity-mixed" else ():
+            seen, by_model = float(np.median(cell.measured().rates)), expected(models, cell, documents)
+            row = {"cell": cell.name, "docs": documents, "seen": seen, "expected": by_model}
+            rows.append(row | {"error": by_model / seen - 1})
+    if not rows:
+        return "\nNo race of capacity-mixed is among RACES: that searches and documents add up is assumed.\n"
+    columns = [Words("cell", "configuration"), Column("docs", "documents/s"), Column("seen", "searches/s")]
+    columns += [Column("expected", "model"), share("error", "error")]
+    return (
+        "\nSearches beside documents, by the model fitted to each alone, against capacity-mixed:\n\n"
+        + Table("mixed", columns, rows).markdown()
+        + f"\n{_errors('Error', [row['error'] for row in rows])}"
+    )
+
+
+def unseen(races: Sequence[Race]) -> str:
+    """What costs that are fitted to all but the greatest number of nodes expect of this one, against its races; empty
+    where fewer than three numbers of nodes were raced."""
+    sizes = {race.id: capacity.nodes_of(race) for race in races}
+    most = max(sizes.values())
+    smaller = sorted(set(sizes.values()) - {most})
+    known = cells_of([race for race in races if sizes[race.id] < most])
+    if len(smaller) < 2 or not (known.queries or known.indexing):
+        return ""
+    rows = [row for race in races if sizes[race.id] == most for row in _held(race, known)]
+    if not rows:
+        return ""
+    columns = [Words("what", "what"), Words("cell", "configuration"), Column("docs", "beside documents/s")]
+    columns += [
+        Column("seen", "seen a second"),
+        Column("expected", "expected"),
+        Words("interval", "95 % of predictions"),
+    ]
+    columns += [share("error", "error"), Words("inside", "inside")]
+    text = (
+        f"\n## More nodes than it was fitted to\n\nBy races of {' and '.join(map(str, smaller))} nodes alone, against "
+        f"those of {most}: {sum(row['inside'] == 'yes' for row in rows)} of {len(rows)} cells lie within 95 % of "
+        "predictions, each by a fit to passes drawn anew that misses as one missed a cell that it had not seen.\n\n"
+        + Table("unseen", columns, rows).markdown()
+        + "\n"
+    )
+    for kind in KINDS.values():
+        if errors := [row["error"] for row in rows if row["what"] == kind]:
+            text += _errors(f"Error, {kind}", errors)
+    return text
+
+
+def _held(race: Race, known: Cells) -> Iterator[dict[str, Any]]:
+    """A row for each cell of a race that costs can tell of."""
+    models, predictions = known.readings()[-1], known.predictions()
+    for cell, documents in _carried(race, models):
+        low, high = np.percentile([expected(one, cell, documents) for one in predictions], (2.5, 97.5))
+        seen, by_model = float(np.median(cell.measured().rates)), expected(models, cell, documents)
+        yield {
+            "what": KINDS[race.challenge],
+            "cell": cell.name,
+            "docs": documents if documents > 0 else None,
+            "seen": seen,
+            "expected": by_model,
+            "interval": f"{number(low)} to {number(high)}",
+            "error": by_model / seen - 1,
+            "inside": "yes" if low <= seen <= high else "no",
+        }
+
+
+def _errors(what: str, errors: Sequence[float]) -> str:
+    found = np.abs(errors)
+    return f"{what}: {percent(float(np.median(found)))} in the median, {percent(float(max(found)))} at most.\n"
