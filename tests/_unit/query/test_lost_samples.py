@@ -9,7 +9,7 @@ from fakes import LOST, TIMEOUT, FakeEs, Refused, track_of, values
 
 from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.query.configurations import CONFIGURATIONS
-from cluster_metrics.query.query_decomp import CellParams, CellRunner, PlanParams, PlanRunner
+from cluster_metrics.query.query_decomp import CellParams, CellRunner, PlanParams, PlanRunner, run_up
 from cluster_metrics.query.query_frontier import FrontierParams, FrontierRunner
 from cluster_metrics.query.query_profile import ProfileParams, ProfileRunner
 from cluster_metrics.wire.coverage import Coverages, send_all
@@ -71,14 +71,24 @@ def run_round(track, plan, failure, at):
         return coverages, es, asyncio.run(runner()(es, params))
 
 
+@pytest.fixture(autouse=True)
+def run_ups_of_one_request(monkeypatch):
+    monkeypatch.setattr("cluster_metrics.query.query_decomp.RUN_UP_S", 0)
+
+
 @pytest.mark.parametrize("failure", FAILURES)
-@pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("at", [0, 1, 2])
-def test_a_request_without_an_answer_loses_one_sample_and_nothing_else(track, plan, failure, at):
+@pytest.mark.parametrize(
+    "plan, at, sent, number",
+    [
+        *((plan, *of) for plan in ("frontier", "profile") for of in [(0, 3, 0), (1, 4, 0), (2, 3, 1)]),
+        *(("decomp", *of) for of in [(0, 4, 0), (1, 5, 0), (2, 6, 0), (3, 4, 1), (4, 5, 1)]),  # with a run-up each
+    ],
+)
+def test_a_request_without_an_answer_loses_one_sample_and_nothing_else(track, plan, failure, at, sent, number):
     coverages, es, result = run_round(track, plan, failure, at)
-    assert len([s for s in es.sent if s.startswith("POST")]) == (3 if at != 1 else 4), "nothing was sent twice"
+    assert len([s for s in es.sent if s.startswith("POST")]) == sent, "nothing was sent twice"
     of_coverages = [t for t in result["dependent_timing"] if not t["dependent_timing"]["operation"].endswith("-call")]
-    lost, kept = of_coverages if at < 2 else of_coverages[::-1]
+    lost, kept = of_coverages if not number else of_coverages[::-1]
     assert (lost["success"], lost["error-type"]) == (False, "no-answer")
     assert kept["success"], kept
     assert lost["round"] == kept["round"] == result["round"]
@@ -92,6 +102,29 @@ def test_a_request_without_an_answer_loses_one_sample_and_nothing_else(track, pl
 def test_a_round_without_failures_has_every_sample(track, plan):
     _, _, result = run_round(track, plan, None, -1)
     assert result["success"] and all(t["success"] for t in result["dependent_timing"]), result
+
+
+@pytest.mark.parametrize("seconds, requests", [(0.0, 1), (2.5, 3), (6.5, 7)])
+def test_a_cell_is_asked_uncounted_for_a_time_before_it_counts(track, monkeypatch, seconds, requests):
+    monkeypatch.setattr("cluster_metrics.query.query_decomp.RUN_UP_S", seconds)
+    monkeypatch.setattr("cluster_metrics.query.query_decomp.time.perf_counter", lambda: len(es.requests))
+    coverage = Coverages(track).make(CONFIGURATIONS["production"], 1)
+    es = target(coverage, None, -1)
+    with es.new_request_context() as context:
+        asyncio.run(run_up(es, coverage))
+    bodies = [request.body for request in coverage.requests]
+    assert [body for _, _, body in es.requests] == [bodies[i % len(bodies)] for i in range(requests)]
+    assert context.request_end > context.request_start
+
+
+def test_a_run_up_is_about_the_epoch_of_the_next_round(tmp_path):
+    track = track_of(Metrics(nodes=2, tasks=2, rows_per_epoch=10, epochs=3), root=tmp_path)
+    source = PlanParams(track, {"parameters": values(**CHANGES), "warmup-iterations": 0, "iterations": 3})
+    rounds = [source.params()["coverages"] for _ in range(3)]
+    for one, following in zip(rounds, rounds[1:]):
+        assert {of["run-up"].epoch for of in one} == {of["coverage"].epoch for of in following}
+        assert not {of["run-up"].epoch for of in one} & {of["coverage"].epoch for of in one}
+        assert all(of["run-up"].configuration is of["coverage"].configuration for of in one)
 
 
 def test_what_is_under_way_beside_a_request_that_fails_is_given_up(track):
