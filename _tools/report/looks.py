@@ -63,7 +63,3 @@ class Looks:
     def queue(self) -> int:
         """The longest queue of a node that was seen."""
         return max((int(node["queue"]) for look in self.nodes for node in look.values()), default=0)
-
-    def left(self) -> list[str]:
-        """Nodes that were there at the start and not at the end."""
-        return sorted(set(self.nodes[0]) - set(self.nodes[-1]))

@@ -195,7 +195,7 @@ def race_ratio(base: Sequence[float], other: Sequence[float]) -> Estimate:
 
 
 def geometric_mean(levels: Sequence[float]) -> Estimate:
-    """The geometric mean of several levels with Student's interval.
+    """The geometric mean of several levels with its interval, see :func:`mean`.
 
     :param levels: e.g. the median of each race, or what of each cell changed; all above 0, or the mean is 0.
     :return: ``n`` is their number; the bounds are nan below 3.

@@ -175,8 +175,8 @@ CHALLENGES = (
         question="What do shards and replicas do to the throughput of searches?",
         operations=(CHECK_TARGET, CHECK, BUILD, PASS, SEARCH, LOOK, DROP),
         parameters=(*COMMON, KEEP, ALL_HITS),
-        minutes=37,
-        disk_factor=35,
+        minutes=25,
+        disk_factor=60,
         role="cluster-metrics-race-settings",
     ),
     Capacity(
@@ -206,7 +206,7 @@ CHALLENGES = (
             ),
         ),
         minutes=32,
-        disk_factor=35,
+        disk_factor=52,
         role="cluster-metrics-race-settings",
     ),
     Capacity(

@@ -230,6 +230,8 @@ class BuildWords(Guard):
         for place, (shards, replicas) in indices.items():
             settings = {"index.number_of_replicas": replicas, "index.blocks.write": None}
             await request(es, "POST", f"/{base_of(shards)}/_clone/{index_of(place)}", {"settings": settings})
+        for place, (shards, replicas) in indices.items():  # until it is started, a clone needs what it is made of
+            await settle(es, index_of(place), shards * (1 + replicas), nodes, lambda table: True)
         for shards in {1, *numbers}:
             await delete_own_index(es, base_of(shards))
         for place, (shards, replicas) in indices.items():
@@ -291,14 +293,19 @@ class PreparePass(Guard):
                 await _drop(es, params["parameters"])
             for place, body in params["bodies"].items():
                 await create_own_index(es, index_of(place), body)
+        for of in params["cells"]:
+            await self._settled(es, of)
+        # once more: shards of one may have moved while others were waited for
         prepared = [await self._prepared(es, of, params["pass"]) for of in params["cells"]]
         return round_result(prepared, **{"pass": params["pass"]})
 
+    async def _settled(self, es: Any, of: Mapping[str, Any]) -> dict[str, list[str]]:
+        return await settle(es, index_of(of["index"]), of["shards"] * (1 + of["replicas"]), self._nodes)
+
     async def _prepared(self, es: Any, of: Mapping[str, Any], number: int) -> dict[str, Any]:
-        index = index_of(of["index"])
-        table, absolute_time = await settle(es, index, of["shards"] * (1 + of["replicas"]), self._nodes), time.time()
+        table, absolute_time = await self._settled(es, of), time.time()
         with es.new_request_context() as context:
-            documents = (await request(es, "GET", f"/{index}/_count"))["count"]
+            documents = (await request(es, "GET", f"/{index_of(of['index'])}/_count"))["count"]
         return {
             **{key: of[key] for key in ("cell", "shards", "replicas", "rate")},
             "pass": number,
@@ -324,9 +331,10 @@ class DropWords(Guard):
 
 
 async def _drop(es: Any, values: Values) -> None:
-    """Deletes what races of these challenges made."""
+    """Deletes what races of these challenges made; no index of another name, which an alias may lead to."""
     for index in await request(es, "GET", f"/{index_of('*')}/_settings?filter_path=*.settings.index.uuid"):
-        await delete_own_index(es, index, values["delete_foreign_index"])
+        if index.startswith(index_of("")):
+            await delete_own_index(es, index, values["delete_foreign_index"])
 
 
 class CapacityParams(Params):

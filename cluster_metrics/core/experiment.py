@@ -199,9 +199,9 @@ def lay_out_passes(schedule: list, parameters: Mapping[str, Any]) -> list:
     :param parameters: track parameters as resolved.
     """
     cells, passes = {next(iter(e)).name: e for e in schedule if _operation(e).cell}, parameters["passes"]
-    if not cells:
-        return schedule
     ahead, plans = [e for e in schedule if _operation(e).ahead], [e for e in schedule if _operation(e).rounds]
+    if not cells:
+        return [element for element in schedule if element not in ahead]
     copies = []
     first_pass = 0 if any(task.time_period for cell in cells.values() for task in cell) else 1
     for number in range(first_pass, passes + 1):

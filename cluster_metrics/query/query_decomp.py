@@ -21,9 +21,8 @@ VISITS = 3
 PAUSE_S = 6.0
 """What Rally pauses for between two tasks, in seconds."""
 RUN_UP_S = 0.1
-"""For which a round asks a cell uncounted before it asks the coverage that counts. What was asked just before decides
-what is in the CPU's caches and whether it sleeps: after another cell, A takes 8 to 10 % longer than after itself, after
-0.1 s of itself 3 %."""
+"""For which a round asks a cell uncounted before it asks the coverage that counts; docs/challenges/query-decomp.md says
+why."""
 
 
 class CellParams(Params):

@@ -32,6 +32,7 @@ class Pass(Looks):
     :param cut_s: seconds before, which do not count.
     :param steady: whether its rate came to be steady; if not, it carries no verdict.
     :param faster: the requests before, where their rate was higher: of them and the others the trend is told.
+    :param gone: nodes that had left, see :func:`gone`; with fewer nodes it carries no verdict either.
     """
 
     prepared: Sample
@@ -39,6 +40,7 @@ class Pass(Looks):
     cut_s: float = 0.0
     steady: bool = True
     faster: Sequence[Sample] = ()
+    gone: Sequence[str] = ()
 
     @property
     def table(self) -> Table:
@@ -66,6 +68,12 @@ class Pass(Looks):
             done[2 * sample.at > start + end] += sample.meta.get("success-count", 1)
         early, late = (2000 * number / max(1, end - start) for number in done)
         return early, late
+
+
+def gone(prepared: Sample, looks: Sequence[Sample]) -> list[str]:
+    """Nodes that hold data and were not there at each look: they left, before the cell began or meanwhile."""
+    holding = set(json.loads(prepared.meta["shard_table"]))
+    return sorted(holding - holding.intersection(*Looks(looks).nodes)) if looks else []
 
 
 def together(one: Pass, seconds: float) -> Pass:
@@ -114,8 +122,8 @@ class Cell:
 
     @property
     def steady(self) -> Mapping[int, Pass]:
-        """The passes that count: those in which its rate was steady."""
-        return {number_of: one for number_of, one in self.passes.items() if one.steady}
+        """The passes that count: those in which its rate was steady and no node had left."""
+        return {number_of: one for number_of, one in self.passes.items() if one.steady and not one.gone}
 
     def rates(self) -> Samples:
         """The rate of each pass that counts; of all where none does."""
@@ -151,7 +159,7 @@ def cells_of(race: Race, kind: str) -> dict[str, Cell]:
     found: dict[str, dict[int, Pass]] = {}
     for (name, number_of), of in sorted(grouped.items()):
         if of[PREPARE] and len(of[kind]) > 1:
-            one = Pass(of[MONITOR], of[PREPARE][0], of[kind])
+            one = Pass(of[MONITOR], of[PREPARE][0], of[kind], gone=gone(of[PREPARE][0], of[MONITOR]))
             if not race.record.latencies:
                 told = (of[kind][-1].at - of[kind][0].at) / 1000
                 seconds = race.parameters.get("cell_seconds", told)

@@ -90,6 +90,11 @@ class Cells:
         """Numbers of nodes that were raced: with searches, and with documents."""
         return _sizes(self.queries), _sizes(self.indexing)
 
+    def told(self) -> "Cells":
+        """Those of kinds that tell what shrinks with nodes, and how far a model misses a cell that it has not seen."""
+        searches, indexing = (len(sizes) > 1 and of for sizes, of in zip(self.sizes(), self.misses().values()))
+        return Cells(self.queries if searches else (), self.indexing if indexing else ())
+
     @property
     def alone(self) -> list[int]:
         """Numbers of nodes of the kinds that were raced on one number of them alone."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from _tools.report import plots
 from _tools.report.answer import Finding, RaceWarning, times_as_fast
-from _tools.report.looks import BUSY, Looks
+from _tools.report.looks import BUSY
 from _tools.report.race import Race, Sample
 from _tools.report.references import CAPACITY
 from _tools.report.section import Block, Figure, Section
@@ -33,6 +33,7 @@ from .cells import (
     clients_wanted,
     compared,
     first_of,
+    gone,
     idle,
     kinds_of,
     main_cells,
@@ -172,13 +173,14 @@ def _few(race: Race, cells: Iterable[Cell]) -> list[RaceWarning]:
 
 
 def _left(race: Race) -> Iterator[RaceWarning]:
-    """Nodes that left during a pass, the part of it that does not count included."""
+    """Nodes that had left in a cell of a pass, the part of it that does not count included."""
     looks: dict[tuple[str, int], list[Sample]] = {}
     for look in race.of(MONITOR):
         looks.setdefault((look.meta["cell"], look.meta["pass"]), []).append(look)
-    for (cell, number_of), of in looks.items():
-        if number_of and (left := Looks(of).left()):
-            seen = f"{', '.join(left)} left during {cell} of pass {number_of}"
+    for prepared in race.of(PREPARE):
+        cell, number_of = prepared.meta["cell"], prepared.meta["pass"]
+        if number_of and (left := gone(prepared, looks.get((cell, number_of), []))):
+            seen = f"{', '.join(left)} had left in {cell} of pass {number_of}, which counts for no verdict"
             yield RaceWarning("node-left", seen, "look into the log of that node", value=len(left))
 
 
@@ -229,8 +231,8 @@ def _unsaturated(race: Race, cells: Collection[Cell]) -> Iterator[RaceWarning]:
 
 
 def drift_check(race: Race, cells: Iterable[Cell]) -> RaceWarning | str:
-    """Whether the last pass differs from the first, by the geometric mean over cells with Student's interval: of an
-    open loop, whose throughput is what is due, by the median of latency.
+    """Whether the last pass differs from the first, by the geometric mean over cells: of an open
+    loop, whose throughput is what is due, by the median of latency.
 
     :return: a warning if it does by more than a bound, else what was found; empty where no cell has two passes.
     """

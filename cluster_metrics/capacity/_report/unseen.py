@@ -74,14 +74,14 @@ def beside_documents(races: Sequence[Race], models: Models) -> str:
 
 def unseen(races: Sequence[Race]) -> str:
     """What costs that are fitted to all but the greatest number of nodes expect of this one, against its races; empty
-    where fewer than three numbers of nodes were raced."""
-    sizes = {race.id: capacity.nodes_of(race) for race in races}
-    most = max(sizes.values())
-    smaller = sorted(set(sizes.values()) - {most})
-    known = cells_of([race for race in races if sizes[race.id] < most])
-    if len(smaller) < 2 or not (known.queries or known.indexing):
+    where neither searches nor documents were raced on three numbers of nodes, or by too few cells."""
+    sizes = {race.id: capacity.nodes_of(race) for race in races if race.challenge in KINDS}
+    most = max(sizes.values(), default=0)
+    known = cells_of([race for race in races if sizes.get(race.id, most) < most]).told()
+    smaller = sorted(set.union(*known.sizes()))
+    if not smaller:
         return ""
-    rows = [row for race in races if sizes[race.id] == most for row in _held(race, known)]
+    rows = [row for race in races if sizes.get(race.id) == most for row in _held(race, known)]
     if not rows:
         return ""
     columns = [Words("what", "what"), Words("cell", "configuration"), Column("docs", "beside documents/s")]

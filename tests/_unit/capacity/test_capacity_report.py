@@ -399,4 +399,17 @@ def test_a_node_that_leaves_before_a_pass_counts_is_named():
         nodes = json.loads(look.meta["nodes"])
         look.meta["nodes"] = json.dumps({name: of for name, of in nodes.items() if name != "node 2"})
     (left,) = (warning for warning in answer_of(race).warnings if warning.kind == "node-left")
-    assert left.seen == "node 2 left during 1s-0r of pass 1"
+    kinds = {warning.kind for warning in answer_of(race).warnings}
+    assert left.seen == "node 2 had left in 1s-0r of pass 1, which counts for no verdict"
+    assert set(capacity_cells.main_cells(race)["1s-0r"].steady) == {2, 3, 4, 5, 6} and "not-steady" not in kinds
+
+
+def test_a_node_that_left_between_two_cells_is_named():
+    race = made("r", "capacity-query", 6)
+    for look in race.of(MONITOR):
+        if (look.meta["cell"], look.meta["pass"]) == ("3s-2r", 6):
+            nodes = json.loads(look.meta["nodes"])
+            look.meta["nodes"] = json.dumps({name: of for name, of in nodes.items() if name != "node 3"})
+    (left,) = (warning for warning in answer_of(race).warnings if warning.kind == "node-left")
+    assert left.seen == "node 3 had left in 3s-2r of pass 6, which counts for no verdict"
+    assert set(capacity_cells.main_cells(race)["3s-2r"].steady) == {1, 2, 3, 4, 5}

@@ -126,8 +126,9 @@ def test_what_stands_is_built_anew_unless_asked_for():
 @pytest.mark.parametrize("keep", [True, False])
 def test_indices_are_dropped_unless_they_are_kept(keep):
     names = [f"cluster-metrics-words-{place}" for place in ("1s-0r", "base-3")]
+    by_alias = "somebodys"
     own = {f"GET /{name}/_mapping": {name: {"mappings": {"_meta": MARKS}}} for name in names}
-    found = {"GET /cluster-metrics-words-*/_settings": {name: {} for name in names}}
+    found = {"GET /cluster-metrics-words-*/_settings": {name: {} for name in (*names, by_alias)}}
     es = FakeEs(Script(found | own | {"DELETE ": {}, "GET /": {}}))
     with es.new_request_context():
         asyncio.run(DropWords()(es, {"parameters": {"delete_foreign_index": False}, "keep": keep}))
@@ -185,16 +186,22 @@ NODES = ["target-1", "target-2", "target-3"]
 
 
 class Cluster:
-    """Three nodes that keep to the rules of Elasticsearch for making indices of others."""
+    """Three nodes that keep to the rules of Elasticsearch for making indices of others. One made of another needs that
+    until it is started, which it is when it is looked at again.
+
+    :ivar lost: indices that another was to be made of, and that were deleted before.
+    """
 
     def __init__(self):
-        self.indices, self.loaded = {}, 0
+        self.indices, self.loaded, self._starting, self.lost = {}, 0, {}, []
 
-    def _placed(self, of):
+    def _placed(self, name):
+        of = self.indices[name]
         nodes = [of["node"]] if of["node"] else NODES
         copies = [(str(n), kind) for n in range(of["shards"]) for kind in "p" + "r" * of["replicas"]]
+        state = "INITIALIZING" if self._starting.pop(name, None) else "STARTED"
         return [
-            {"shard": number, "prirep": kind, "node": nodes[i % len(nodes)], "state": "STARTED"}
+            {"shard": number, "prirep": kind, "node": nodes[i % len(nodes)], "state": state}
             for i, (number, kind) in enumerate(copies)
         ]
 
@@ -208,7 +215,7 @@ class Cluster:
         blocked = "index.blocks.write" not in settings
         require = "index.routing.allocation.require._name" not in settings and of["node"]
         made = {"shards": shards, "replicas": settings["index.number_of_replicas"], "blocked": blocked}
-        self.indices[name] = of | made | {"node": require}
+        self.indices[name], self._starting[name] = of | made | {"node": require}, source
         return {}
 
     def __call__(self, method, path, body):
@@ -218,7 +225,7 @@ class Cluster:
             nodes = [{"name": node, "roles": ["data"], "fs": DISK} for node in NODES]
             told = {"_nodes": {"nodes": dict(enumerate(nodes))}, "": {}}
             told["_cluster"] = {"status": "green", "relocating_shards": 0}
-            return told[name] if name in told else self._placed(self.indices[rest[1]])
+            return told[name] if name in told else self._placed(rest[1])
         if name.endswith("*"):
             return {found: {} for found in self.indices}
         if method == "PUT" and not rest:
@@ -233,6 +240,7 @@ class Cluster:
             return self._make(name, rest[1], body["settings"], rest[0])
         if method == "DELETE":
             self.indices.pop(name)
+            self.lost += [name] * (name in self._starting.values())
         elif rest == ["_mapping"]:
             return {name: {"mappings": {"_meta": MARKS}}}
         elif rest == ["_bulk"]:
@@ -269,6 +277,7 @@ def test_documents_are_loaded_once_and_each_place_of_the_grid_is_a_merged_clone_
     changes["parameters"] = BUILD["parameters"] | {"keep_words": False}
     with es.new_request_context():
         found = asyncio.run(BuildWords()(es, BUILD | changes))
+    assert not cluster.lost
     assert cluster.loaded == 7 and found["documents"] == found["weight"] == 7 and found["load_s"] > 0
     wanted = {"blocked": None, "node": "", "merged": True}
     made = {name.removeprefix("cluster-metrics-words-"): of for name, of in cluster.indices.items()}

@@ -63,6 +63,11 @@ def test_cells_that_are_loaded_for_a_time_begin_with_an_uncounted_pass_and_each_
         assert {t.operation.params.get("include-in-reporting", True) for t in of} == {not number}
 
 
+def test_without_cells_no_pass_is_prepared():
+    schedule = [task("build", "capacity-build"), task("prepare", "capacity-pass"), task("drop", "capacity-drop")]
+    assert [t.name for t in lay_out_passes(schedule, values())] == ["build", "drop"]
+
+
 @pytest.mark.parametrize("rounds, passes", [(60, 3), (40, 3), (7, 6), (2, 3), (1, 1)])
 def test_the_parts_of_the_plan_have_every_round_once(rounds, passes):
     laid_out = lay_out_passes(SCHEDULE, values(seed=42, passes=passes, rounds=rounds))
