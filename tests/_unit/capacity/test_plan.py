@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from capacities import COSTS, INDEX_COSTS, curve, made
+from capacities import COSTS, INDEX_COSTS, made
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -270,7 +270,7 @@ def test_costs_of_one_and_two_nodes_are_held_against_three():
 def test_only_what_fewer_nodes_were_raced_of_is_held_against_more():
     """Documents, of one and of three nodes alone, are not."""
     (one, documents, _), (two, *_) = sizes(1), sizes(2)
-    races = [one, documents, two, *sizes(3), curve(rates=(20, 40))]
+    races = [one, documents, two, *sizes(3)]
     text = plan(races, Goal(docs=10, searches=10, replicas=0)).split("## More nodes than it was fitted to\n")[1]
     assert "By races of 1 and 2 nodes alone, against those of 3: " in text
     assert "Error, searches:" in text and "documents:" not in text
