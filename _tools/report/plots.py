@@ -112,7 +112,7 @@ def quantity(values: Iterable[float], title: str, texts: Iterable[str] = ()) -> 
         scale |= {"type": "log", "domain": [low / room, high * room]}
         axis = alt.Axis(values=log_ticks(low / room, high * room))
         return {"title": f"{title} (log scale)", "scale": alt.Scale(**scale), "axis": axis}
-    low = min(low, 0.0)
+    low, high = min(low, 0.0), max(high, 0.0)
     room = 0.04 * (high - low)
     scale["domain"] = [low and low - room, high + room or 1]
     return {"title": title, "scale": alt.Scale(**scale)}
