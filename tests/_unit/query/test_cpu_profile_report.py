@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from fakes import rows, table
 from races import made
+from scipy import stats
 
 from _tools.report import cpu, sampled
 from _tools.report.answer import answer_of
 from _tools.report.race import Sample
 from _tools.report.stacks import write_stacks
+from _tools.report.text import percent
 from cluster_metrics.query._report import cpu_profile as explained
 from cluster_metrics.query._report import three_ways
 from cluster_metrics.query.cpu_profile import PLAIN, SAMPLED
@@ -202,3 +204,30 @@ def test_files_and_sheets_hold_every_configuration(race):
     components, methods = explained.sheets(race)
     assert {row["configuration"] for row in components.rows} == set(COSTS)
     assert methods.key == "es_profile_cpu_methods.csv" and len(methods.rows) == 4 * 4
+
+
+@pytest.mark.parametrize("counted, told", [(0.85, True), (0.95, False), (1.05, False), (1.2, True)])
+def test_samples_that_add_up_to_less_or_more_than_the_cpu_time_are_warned_of(tmp_path, counted, told):
+    race = raced(tmp_path, rounds=6)
+    for sample in race.of(SAMPLED):
+        sample.meta["target_cpu_ms"] = sample.meta["wall_ms"] / SLOWED / counted
+    found = {w.seen: w.value for w in explained.warnings(race) if w.kind == "sum"}
+    texts = [f"samples of {name} add up to {percent(counted)} of the target's CPU time" for name in sorted(COSTS)]
+    assert found == ({text: pytest.approx(counted) for text in texts} if told else {})
+
+
+def test_sheets_and_stacks_hold_what_a_coverage_took_by_all_clocks(race):
+    components, methods = explained.sheets(race)
+    texts = dict(explained.files(race))
+    for name in COSTS:
+        walls = np.array([s.meta["wall_ms"] for s in race.of(PLAIN) if s.cell == name])
+        for rows_of in (components.rows, methods.rows):
+            assert sum(r["cpu_ms"] for r in rows_of if r["configuration"] == name) == pytest.approx(walls.mean())
+        lines = texts[f"cpu-{name}.collapsed.txt"].splitlines()
+        assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == pytest.approx(1000 * walls.mean(), abs=len(lines))
+    walls = np.array([s.meta["wall_ms"] for s in race.of(PLAIN) if s.cell == "A-serial"])
+    half = stats.t.ppf(0.975, len(walls) - 1) * stats.sem(walls)
+    for table_of, key in ((components, "component"), (methods, "method")):
+        [row] = [r for r in table_of.rows if r["configuration"] == "A-serial" and r["cpu_ms"]]
+        assert (row["cpu_ms"], row["half_ms"]) == (pytest.approx(walls.mean()), pytest.approx(half))
+        assert row[key] in ("filtering", "org.apache.lucene.search.ConjunctionDISI.doNext")

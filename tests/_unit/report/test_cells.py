@@ -150,3 +150,9 @@ def test_every_challenge_says_what_of_it_is_compared(record):
     assert judged in {key.name for key in compared.derived} or not keys[judged].optional
     assert compared.parameter in {parameter.name for parameter in record.parameters}
     assert compared_in(race).names == [] and report_of(race).sections(race) == []
+
+
+def test_a_figure_of_0_is_known():
+    samples = samples_of({"a": {1: 0.0, 2: 2.0, 3: 0.0, 4: 4.0}})
+    assert Cells(samples).known("ms", "a").tolist() == [0, 2, 0, 4]
+    assert Cells(samples).one("ms", "a").value == 1

@@ -277,3 +277,39 @@ def test_floors_do_not_matter_between_replicates():
     with_floor, without = (sides.comparison(named, floor) for floor in (quiet_floor(), None))
     ratios = [repr(found.ratio(found.sides[1], "A-serial")) for found in (with_floor, without)]
     assert ratios[0] == ratios[1]  # as text, since a CV that is not known is no number
+
+
+@pytest.mark.parametrize("days, fits", [("", False), ("8", False), ("9", True)])
+def test_a_floor_holds_for_as_many_days_as_noise_days_says(tmp_path, monkeypatch, days, fits):
+    late = {"race-timestamp": "20260109T120000Z"}
+    races = {name: made(name, seed=n, document=late) for n, name in enumerate(["old", "new"])}
+    monkeypatch.setattr("_tools.report.write.connect", lambda ini: None)
+    monkeypatch.setattr("_tools.report.write.load_all", lambda store, name, challenge: [races[name]])
+    monkeypatch.setenv("NOISE_DAYS", days)
+    noise.keep(quiet_floor(), tmp_path / "noise.json")
+    write_comparison(tmp_path, ["old", "new"], tmp_path, tmp_path / "noise.json")
+    record = json.loads((tmp_path / "compare-old-new" / "report.json").read_text())
+    assert (record["noise_floor"] is not None) is fits
+
+
+def test_the_sheet_has_each_figure_of_each_race_and_the_ratio_of_the_judged_one():
+    found = compared(made("base", spread=0.0), made("slow", 1.5, seed=1, spread=0.0))
+    rows = {(row["cell"], row["figure"], row["race"]): row for row in compare.sheet(found).rows}
+    for cell, ms in COSTS.items():
+        for figure, part in (("wall_ms", 1), ("took_ms", 0.5)):
+            for race, factor in (("base", 1), ("slow", 1.5)):
+                row = rows[cell, figure, race]
+                expected = part * factor * ms
+                assert [row[key] for key in ("median", "low", "high")] == pytest.approx([expected] * 3)
+                assert (row["n"], row["cv"], row["side"]) == (20, pytest.approx(0), race)
+                judged = {key: row.get(key) for key in ("ratio", "ratio_low", "ratio_high", "verdict")}
+                if (figure, race) == ("wall_ms", "slow"):
+                    *bounds, verdict = judged.values()
+                    assert bounds == pytest.approx([1.5] * 3) and verdict == "regressed"
+                    assert row["found"] == pytest.approx(0.01)
+                else:
+                    assert set(judged.values()) == {None}
+    record = compare.record(found)
+    assert [(side["name"], side["races"]) for side in record["sides"]] == [("base", ["base"]), ("slow", ["slow"])]
+    assert record["noise_floor"] is None and list(record["figures"]) == ["wall_ms", "took_ms"]
+    assert record["rows"] == compare.sheet(found).rows

@@ -167,3 +167,25 @@ def test_the_section_counts_the_pairs_called_different():
     row = next(row for row in table.rows if row["cell"] == "D_td-serial")
     assert int(row["different"].removesuffix(" of 10")) >= 6
     assert row["different_floored"] == "0 of 10"
+
+
+def test_why_the_newest_floor_of_the_challenge_is_refused_is_said():
+    kept = [noise.measure(aa(0.01, parameters={"nodes": nodes})) for nodes in (10, 20)]
+    found, refused = noise.fitting(kept, made("x"))
+    assert found is None and refused.endswith("nodes is [30], not [20]")
+
+
+def test_the_section_has_medians_floor_and_pairs_of_each_cell():
+    factors = (1.0, 1.1, 1.2)
+    races = [made(f"aa-{i}", factor, seed=i, spread=0.0) for i, factor in enumerate(factors)]
+    [section] = noise.sections(races, noise.measure(races))
+    [table] = section.tables
+    floor = math.exp(stats.t.ppf(0.975, 2) * math.sqrt(2 * np.var(np.log(factors), ddof=1))) - 1
+    *cells, mean = table.rows
+    assert [row["cell"] for row in cells] == sorted(COSTS)
+    for row in cells:
+        ms = COSTS[row["cell"]]
+        assert (row["least"], row["greatest"]) == pytest.approx((ms, 1.2 * ms))
+        assert (row["cv"], row["floor"]) == pytest.approx((0, floor))
+        assert (row["different"], row["different_floored"]) == ("3 of 3", "0 of 3")
+    assert mean == {"cell": "geometric mean", "floor": pytest.approx(floor)}

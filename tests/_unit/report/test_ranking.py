@@ -11,9 +11,10 @@ from stores import Store, documents_of, recorded
 
 from _tools.report import write
 from _tools.report.answer import times_as_fast
+from _tools.report.cells import Cells
 from _tools.report.changes import COSTS, answer_of, sections
-from _tools.report.gains import inverse
-from _tools.report.race import ReportError
+from _tools.report.gains import inverse, over_base, summed
+from _tools.report.race import ReportError, Sample
 from _tools.report.ranking import ranking
 from _tools.report.stats import Estimate
 from cluster_metrics.capacity.challenge import INDEX, change_of
@@ -227,3 +228,23 @@ def test_kinds_follow_from_what_a_configuration_changes():
     assert kinds["cached"] == ("settings",) and kinds["smile"] == ("format",)
     assert kinds["msearch+sorted+hdr-3"] == ("client", "query", "index")
     assert all(set(ingest.kinds) <= set(KINDS) for ingest in INGESTS.values())
+
+
+def test_costs_are_ratios_to_the_base_of_what_all_samples_have_above_0():
+    samples = [
+        Sample("x", n, name, 1.0, {"round": n, "cpu": cpu * n, "in": 3.0 * cpu, "out": cpu, "none": n % 2})
+        for n in range(1, 8)
+        for name, cpu in (("base", 4.0), ("new", 2.0))
+    ]
+    found = over_base(Cells(samples), "base", "new", cpu="cpu", both=summed("in", "out"), lost="lost", none="none")
+    assert list(found) == ["cpu", "both"]
+    for cost in found.values():
+        assert (cost.n, cost.value, cost.low, cost.high) == pytest.approx((7, 0.5, 0.5, 0.5))
+
+
+@pytest.mark.parametrize(
+    "started, age", [("20260102T223000Z", "1.5 h"), ("20260101T003000Z", "47.5 h"), ("20251227T110000Z", "7 days")]
+)
+def test_the_age_of_a_race_is_told_in_hours_up_to_two_days(started, age):
+    found = of(race("a", document={"race-timestamp": started}))
+    assert [found.age(r) for r in found.races] == [age]

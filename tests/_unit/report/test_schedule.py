@@ -3,7 +3,7 @@
 from unittest import mock
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from stores import Store, recorded
 
@@ -79,6 +79,7 @@ SOME = st.tuples(
 
 
 @given(requests=st.lists(SOME, min_size=1, max_size=12), lacks=st.sampled_from([None, None, "value", "task"]))
+@example(requests=[("a", 0, 30, "normal"), ("a", 5, 1, "normal")], lacks=None)
 def test_a_task_that_no_other_ran_beside_is_told_without_reading_its_requests(requests, lacks):
     race, documents = recorded("ingest")
     documents = [document for document in documents if document["name"] != "processing_time"]
@@ -94,3 +95,15 @@ def test_a_task_that_no_other_ran_beside_is_told_without_reading_its_requests(re
         return race_found.schedule, [p for p in race_found.problems if "sound" in p]
 
     assert found(1) == found(1000)
+
+
+def test_stretches_of_one_kind_are_joined_over_gaps_that_are_shorter():
+    spans = [(False, 0, 10), (False, 12, 15), (False, 13, 14), (False, 20, 30), (True, 31, 40), (True, 45, 50)]
+    found = schedule.joined([Stretch("a", *span, requests=2) for span in spans], 5)
+    assert found == [
+        Stretch("a", False, 0, 15, 6),
+        Stretch("a", False, 20, 30, 2),
+        Stretch("a", True, 31, 40, 2),
+        Stretch("a", True, 45, 50, 2),
+    ]
+    assert schedule.joined(found, 5.5) == [Stretch("a", False, 0, 30, 8), Stretch("a", True, 31, 50, 4)]

@@ -216,3 +216,10 @@ def test_the_verdict_on_swapped_races_is_the_opposite(value, down, up):
     opposite = {Verdict.IMPROVED: Verdict.REGRESSED, Verdict.REGRESSED: Verdict.IMPROVED}
     there, back = verdict(estimate(low, value, high)), verdict(estimate(1 / high, 1 / value, 1 / low))
     assert back is opposite.get(there, there)
+
+
+@given(st.integers(3, 30), st.floats(-0.2, 0.2), st.floats(0.1, 1e4))
+def test_a_drift_is_told_from_the_first_round_to_the_last(rounds, slope, first):
+    assume(abs(slope) > 1e-6)
+    values = first * np.exp(slope * np.arange(rounds))
+    assert scatter.drift(values, 50).change == pytest.approx(values[-1] / values[0] - 1)

@@ -172,3 +172,11 @@ def test_a_section_holds_texts_tables_and_figures_in_order():
 )
 def test_an_error_is_written_without_powers_of_ten(error, text):
     assert error_text(error) == text
+
+
+@pytest.mark.parametrize("text", ["a,b", 'a"b', "a\nb", "a\rb", "", "a;b", " a ", "é"])
+def test_a_text_is_written_as_csv_quotes_it(tmp_path, text):
+    Table("a.csv", [Column("x", "x"), Column("y", "y")], [{"x": text, "y": "z"}]).write_csv(tmp_path)
+    with open(tmp_path / "csv", "w", newline="") as f:
+        csv.writer(f).writerows([("x", "y"), (text, "z")])
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "csv").read_bytes()
