@@ -312,7 +312,7 @@ def check_target(hosts: str, client_options: str) -> None:
         version = tuple(map(int, number.split(".")[:2]))
         asked = "GET /_cluster/health"
         es.perform_request(method="GET", path="/_cluster/health")
-    except (elasticsearch.ApiError, elasticsearch.TransportError, *ODD) as e:
+    except (elasticsearch.ApiError, elasticsearch.TransportError, exceptions.RallyError, *ODD) as e:
         said = refusal(e) if isinstance(e, elasticsearch.ApiError) else first_line(e)
         raise RaceError(
             f"the target [{shown(hosts)}] does not answer {asked} as Elasticsearch does: {said}; see HOSTS and "

@@ -1,8 +1,10 @@
 """The target that a challenge needs."""
 
 import contextlib
+import http.server
 import json
 import stat
+import threading
 import types
 from pathlib import Path
 
@@ -10,7 +12,10 @@ import pytest
 import requests
 from esrally.utils import opts
 
+from _tools.elasticsearch.nodes import Cluster
+from _tools.elasticsearch.security import Security
 from _tools.race import clusters
+from _tools.race.rally import Store
 from _tools.race.variables import VARIABLES, RaceError
 
 
@@ -165,3 +170,57 @@ def test_a_profile_of_a_challenge_that_has_none_is_refused(given):
     given(CHALLENGE="ingest", PROFILE="1")
     with pytest.raises(RaceError, match=r"^PROFILE is \[1\], but ingest has no samples .*; .*ingest-decomp.* have$"):
         clusters.takes_sampler()
+
+
+def test_an_embedded_store_is_asked_as_it_lets_clients_in(tmp_path):
+    certificate, file = tmp_path / "store.pem", tmp_path / "store.client-options.json"
+    secure = Security(b"", certificate, "a-pass_word", "of-the-keystore")
+    file.write_bytes(secure.client_options())
+    secured = Cluster("metrics-store", "8.17.2", [9209, 9210], client_options_file=str(file))
+    assert clusters.store_of(secured) == Store("https://rally:a-pass_word@127.0.0.1:9209", str(certificate))
+    assert clusters.store_of(Cluster("metrics-store", "8.17.2", [9209])) == Store("http://127.0.0.1:9209")
+
+
+@pytest.fixture
+def target():
+    """A target that answers with what stands in ``answers``, a status and a body by path; yields it with its host."""
+    answers = {}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            status, body = answers[self.path]
+            content = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("x-elastic-product", "Elasticsearch")
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as served:
+        threading.Thread(target=served.serve_forever, daemon=True).start()
+        yield answers, f"127.0.0.1:{served.server_port}"
+        served.shutdown()
+
+
+@pytest.mark.parametrize(
+    "number, status, said",
+    [
+        ("8.0.0", 200, ""),
+        ("9.2.4", 200, ""),
+        ("8.17.2", 403, "does not answer GET /_cluster/health as Elasticsearch does: "),
+        ("7.17.28", 200, r"is Elasticsearch 7.17.28; this track needs 8.0 or newer$"),
+        ("none", 200, "does not answer GET / as Elasticsearch does: "),
+    ],
+)
+def test_a_target_is_an_elasticsearch_of_8_0_or_newer_that_tells_its_health(target, number, status, said):
+    answers, host = target
+    answers.update({"/": (200, {"version": {"number": number}}), "/_cluster/health": (status, {"status": "green"})})
+    if said:
+        with pytest.raises(RaceError, match=rf"^the target \[{host}\] {said}"):
+            clusters.check_target(host, "")
+    else:
+        clusters.check_target(host, "")
