@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 from maven_artifact.downloader import Downloader
 
-from _tools.elasticsearch.install import ECJ, ESQL_MODULES, InstallError, esql_versions, fetch, known_checksums
+from _tools.elasticsearch import install as installing
+from _tools.elasticsearch.install import (
+    ECJ,
+    ESQL_MODULES,
+    PLUGINS,
+    InstallError,
+    esql_versions,
+    fetch,
+    known_checksums,
+)
 from _tools.race.variables import VARIABLES
 
 CONTENT = b"not what was pinned"
@@ -134,3 +143,40 @@ def test_the_jars_of_esql_are_pinned_for_the_versions_that_have_it():
     versions = esql_versions()
     assert versions == ["8.16.0", "8.19.4"]
     assert {jar.format(version=v) for jar in jars for v in versions} <= set(known_checksums())
+
+
+@pytest.mark.parametrize("version, modules", [("8.17.2", [*PLUGINS]), ("8.19.4", [*PLUGINS, *ESQL_MODULES])])
+def test_an_installation_that_lacks_a_module_is_made_anew_and_a_whole_one_is_left(
+    tmp_path, monkeypatch, version, modules
+):
+    made, home = [], tmp_path / f"elasticsearch-{version}"
+
+    def unpack(version, folder, downloads):
+        made.append(version)
+        for module in modules:
+            (folder / home.name / "modules" / module).mkdir(parents=True)
+
+    monkeypatch.setattr(installing, "_unpack", unpack)
+    assert installing.install(version, tmp_path, tmp_path) == home
+    (home / "config").mkdir()
+    installing.install(version, tmp_path, tmp_path)
+    assert made == [version] and (home / "config").is_dir()
+    for number, module in enumerate(modules, 2):
+        (home / "modules" / module).rmdir()
+        installing.install(version, tmp_path, tmp_path)
+        assert made == [version] * number
+        assert sorted(path.name for path in (home / "modules").iterdir()) == sorted(modules)
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_an_installation_that_fails_leaves_that_of_before(tmp_path, monkeypatch):
+    def fails(version, folder, downloads):
+        folder.mkdir()
+        raise InstallError("the Java registry is out of reach")
+
+    monkeypatch.setattr(installing, "_unpack", fails)
+    before = tmp_path / "elasticsearch-8.17.2" / "config"
+    before.mkdir(parents=True)
+    with pytest.raises(InstallError):
+        installing.install("8.17.2", tmp_path, tmp_path)
+    assert before.is_dir() and not list(tmp_path.glob("*.part"))

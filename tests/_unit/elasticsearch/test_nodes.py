@@ -2,12 +2,16 @@
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from _tools.elasticsearch import cpu, nodes
+from _tools.elasticsearch.security import Security
 
 
 @pytest.fixture
@@ -35,3 +39,66 @@ def test_a_node_that_gets_a_part_of_a_core_reckons_with_all_of_it(launcher, core
     lines = (launcher.root / "some-1" / "config" / "elasticsearch.yml").read_text().splitlines()
     found = {key: json.loads(value) for key, value in (line.split(": ", 1) for line in lines)}
     assert found.get("node.processors") == processors and found.get("node.attr.cpu_cores") == (cores or None)
+
+
+def settings_of(launcher, node):
+    """The lines of a node's ``elasticsearch.yml``, by key."""
+    lines = (launcher.root / node / "config" / "elasticsearch.yml").read_text().splitlines()
+    return {key: json.loads(value) for key, value in (line.split(": ", 1) for line in lines)}
+
+
+def test_a_coordinator_is_one_node_more_without_data_and_without_a_share_of_the_cpu(launcher):
+    with pytest.raises(nodes.NodeError, match="ended at start"):
+        launcher.start("some", nodes=2, cores=0.4, coordinator=True)
+    of = [settings_of(launcher, f"some-{number}") for number in (1, 2, 3)]
+    assert [node.get("node.roles") for node in of] == [None, None, []]
+    assert [node.get("node.processors") for node in of] == [1, 1, None]
+    assert [node.get("node.attr.cpu_held_by") for node in of] == ["nothing", "nothing", None]
+    assert len({node["http.port"] for node in of} | {node["transport.port"] for node in of}) == 6
+    for node in of:
+        assert node["cluster.initial_master_nodes"] == ["some-1", "some-2"] and "discovery.type" not in node
+        assert node["discovery.seed_hosts"] == [f"127.0.0.1:{other['transport.port']}" for other in of]
+
+
+def test_one_node_looks_for_no_other(launcher):
+    with pytest.raises(nodes.NodeError, match="ended at start"):
+        launcher.start("some")
+    found = settings_of(launcher, "some-1")
+    assert found["discovery.type"] == "single-node" and "discovery.seed_hosts" not in found
+    assert found["network.host"] == "127.0.0.1" and found["xpack.security.enabled"] == "false"
+
+
+def test_requests_go_to_the_coordinator_alone_where_there_is_one():
+    ports = [9200, 9201, 9202]
+    even, led = nodes.Cluster("x", "8.17.2", ports), nodes.Cluster("x", "8.17.2", ports, coordinator=True)
+    assert even.hosts == ["127.0.0.1:9200", "127.0.0.1:9201", "127.0.0.1:9202"]
+    assert even.url == "http://127.0.0.1:9200"
+    assert led.hosts == ["127.0.0.1:9202"] and led.url == "http://127.0.0.1:9202"
+
+
+def test_a_session_trusts_the_clusters_own_certificate_and_brings_its_user(tmp_path):
+    file = tmp_path / "x.client-options.json"
+    file.write_bytes(Security(b"", tmp_path / "x.pem", "secret", "of-the-keystore").client_options())
+    secured = nodes.Cluster("x", "8.17.2", [9200], client_options_file=str(file))
+    session = secured.session()
+    assert secured.url == "https://127.0.0.1:9200"
+    assert (session.verify, session.auth) == (str(tmp_path / "x.pem"), ("rally", "secret"))
+    assert nodes.Cluster("x", "8.17.2", [9200]).session().auth is None
+
+
+def test_a_cluster_is_up_while_all_its_nodes_are(launcher):
+    sleeping = [subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) for _ in range(2)]
+    try:
+        cluster = nodes.Cluster("some", "8.17.2", [9200, 9201])
+        for process in sleeping:
+            launcher.keep(cluster, process)
+        assert launcher.running("some").http_ports == [9200, 9201]
+        sleeping[1].kill()
+        sleeping[1].wait()
+        assert launcher.running("some") is None
+        assert launcher.stop("some") and sleeping[0].wait(10) == -signal.SIGTERM
+        assert not launcher.stop("some")
+    finally:
+        for process in sleeping:
+            process.kill()
+            process.wait()

@@ -15,6 +15,7 @@ from _tools.microbenchmarks.jmh import SOURCES, Harness
 from _tools.microbenchmarks.results import read
 from _tools.race import rally
 from _tools.race.variables import RaceError
+from cluster_metrics.core.experiment import check
 from cluster_metrics.corpus.encoded import ENCODINGS
 from cluster_metrics.corpus.metrics import FIELDS, Metrics, rows
 from cluster_metrics.esql.text_values import TextValues
@@ -166,3 +167,20 @@ def test_inputs_are_written_whole_and_depend_on_the_corpora(tmp_path):
         assert len(body) == 500 * encoding.row_format.row_bytes(1) and body.endswith(encoding.separator)
     other = Inputs(Metrics(nodes=3, tasks=7, rows_per_epoch=500, epochs=2, seed=1), INPUTS.texts)
     assert other.key != INPUTS.key and INPUTS.write(tmp_path) == folder
+
+
+@pytest.mark.parametrize(
+    "params, test_mode, documents, of_epoch, bulk_rows",
+    [
+        ("text_documents:500000,text_distinct_values:1000,rows_per_epoch:5000", False, 100_000, 5000, 1000),
+        ("text_documents:50000,text_distinct_values:1000,rows_per_epoch:700", False, 50_000, 700, 700),
+        ("text_documents:500000,text_distinct_values:1000,rows_per_epoch:5000", True, 1000, 1000, 1000),
+    ],
+)
+def test_inputs_are_of_the_track_parameters_with_no_more_of_each_text_and_bulk_than_are_read(
+    params, test_mode, documents, of_epoch, bulk_rows
+):
+    found = Inputs.of(check(rally.resolved(params)), test_mode)
+    assert (found.texts.documents, found.texts.values) == (documents, 1000)
+    assert found.record()["text_documents"] == documents and found.record()["bulk_rows"] == bulk_rows
+    assert found.metrics.rows_per_epoch == of_epoch

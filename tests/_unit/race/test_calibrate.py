@@ -93,3 +93,16 @@ def test_challenges_without_such_clients_and_ids_without_room_are_refused():
             calibrate.check(challenge, "")
     with pytest.raises(RaceError, match="RACE_ID is"):
         calibrate.check("capacity-query", "x" * 119)
+
+
+def test_a_short_race_is_short_whatever_the_race_after_it_takes(calibrated):
+    raced, left = calibrated("passes:9,cell_seconds:60,cell_warmup_seconds:30", busy=[0.97])
+    assert raced["x-clients-1"] == {
+        "keep_words": True,
+        "capacity_clients": {"other": 16},
+        "passes": 1,
+        "first_pass_seconds": 5,
+        "cell_warmup_seconds": 0,
+        "cell_seconds": 5,
+    }
+    assert (left["passes"], left["cell_seconds"], left["cell_warmup_seconds"]) == (9, 60, 30)

@@ -1,3 +1,4 @@
+import asyncio
 import contextlib
 import http.server
 import threading
@@ -60,3 +61,16 @@ def test_a_tap_cuts_a_connection_and_no_other(server, outwards):
                 whole = session.post(f"http://{host}", data=b"x" * 10, timeout=10).content == b"x" * 10
             assert whole is not cut
     assert {out for _, out in seen} == {True, False}
+
+
+def test_no_chunk_is_held_back_for_longer_than_was_asked(server, monkeypatch):
+    asked, sleep = [], asyncio.sleep
+
+    async def noted(seconds):
+        asked.append(seconds)
+        await sleep(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", noted)
+    with delayed(server, 30) as host:
+        assert requests.post(f"http://{host}", data=b"x" * 10, timeout=10).content == b"x" * 10
+    assert len(asked) >= 2 and max(asked) <= 0.03 + 1e-9

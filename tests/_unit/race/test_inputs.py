@@ -252,3 +252,18 @@ def test_down_stops_what_runs_whatever_is_set(monkeypatch):
     monkeypatch.setenv("PORT", "odd")
     monkeypatch.setattr("sys.argv", ["_tools.race", "down"])
     assert command.main() == Exit.DONE
+
+
+def test_the_command_line_of_a_race_is_what_the_variables_say(started, monkeypatch):
+    plain = [*rally.esrally("race"), f"--track-path={rally.TRACK}", "--challenge=query-decomp"]
+    fixed = ["--pipeline=benchmark-only", "--target-hosts=h:1", "--race-id=x", "--offline"]
+    assert command.command("h:1", "", "", "x") == [*plain, *fixed]
+    variables = {"CHALLENGE": "ingest", "TAGS": "a:b,c:d", "DELAY_MS": "2.5", "TEST_MODE": "1"}
+    for name, value in (variables | {"RALLY_ARGS": "--on-error=abort"}).items():
+        monkeypatch.setenv(name, value)
+    line = [*plain[:-1], "--challenge=ingest", *fixed, '--track-params={"rounds": 2}', "--client-options=o.json"]
+    ending = ["--test-mode", "--on-error=abort"]
+    found = command.command("h:1", "o.json", '{"rounds": 2}', "x")
+    assert found == [*line, "--user-tags=a:b,c:d,delay_ms:2.5", *ending]
+    found = command.command("h:1", "o.json", '{"rounds": 2}', "x", "calibrates:y")
+    assert found == [*line, "--user-tags=calibrates:y,delay_ms:2.5", *ending]

@@ -83,3 +83,20 @@ def test_a_trial_that_takes_too_long_ends_with_all_that_it_started(kept, tmp_pat
     pid = int((tmp_path / "pid").read_text())
     gone = not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     assert gone
+
+
+@pytest.mark.parametrize(
+    "script, passed, why",
+    [
+        ("echo '[ERROR] of no account'", True, ""),
+        ("echo '[ERROR] the reason'; exit 2", False, "the reason"),
+        ("echo '[ERROR] 8.14.3, which comes without ES|QL'; exit 1", None, "8.14.3, which comes without ES|QL"),
+        ('echo "of this race: $RACE_ID$MAKEFLAGS"; test -z "$RACE_ID$MAKEFLAGS"', True, ""),
+    ],
+)
+def test_a_trial_passes_by_its_exit_code_and_takes_no_variable_of_this_run(tmp_path, monkeypatch, script, passed, why):
+    monkeypatch.setenv("RACE_ID", "mine")
+    monkeypatch.setenv("MAKEFLAGS", "-j")
+    found = matrix._trial("Python", "3.12", "x", tmp_path, ["sh", "-c", script])
+    assert (found.of, found.version, found.what) == ("Python", "3.12", "x")
+    assert (found.passed, found.why) == (passed, why)

@@ -69,6 +69,7 @@ def test_what_may_be_expected_is_said_before_the_race(given):
     given(MINUTES=60)
     assert "about 10 of 10 fit; this cannot carry a verdict" in minutes.expected("query-decomp", "rounds:10")
     assert minutes.expected("query-decomp", "rounds:10").endswith("race with rounds:20 or more")
+    assert minutes.expected("query-decomp", "rounds:20").endswith("about 20 of 20 fit; a verdict takes 20")
 
 
 def test_a_report_says_that_rounds_were_cut_and_how_many_there_are():

@@ -1,3 +1,4 @@
+import math
 import subprocess
 import sys
 import time
@@ -139,3 +140,35 @@ def test_a_corpus_that_is_there_takes_no_more_of_the_disk(home, monkeypatch):
     files[-1].unlink()
     with pytest.raises(RaceError, match="^the corpus needs about [1-9][0-9]* MB in"):
         rally.check_disk("query-decomp", "seed:7", False, False)
+
+
+@pytest.mark.parametrize("test_mode", [False, True])
+def test_the_disk_takes_the_corpus_and_of_an_embedded_target_its_indices_too(home, monkeypatch, test_mode):
+    record = challenges()["query-decomp"]
+    corpora = rally.used_corpora(record, rally.resolved("seed:7"), test_mode)
+    corpus = sum(part.size for of in corpora for part in of.parts())
+    for embedded, needed in ((False, corpus), (True, math.ceil(corpus * (1 + record.disk_factor)))):
+        monkeypatch.setattr(rally.shutil, "disk_usage", lambda _, free=needed: SimpleNamespace(free=free))
+        rally.check_disk("query-decomp", "seed:7", test_mode, embedded)
+        monkeypatch.setattr(rally.shutil, "disk_usage", lambda _, free=needed - 1: SimpleNamespace(free=free))
+        with pytest.raises(RaceError, match="^the corpus and its indices need" if embedded else "^the corpus needs"):
+            rally.check_disk("query-decomp", "seed:7", test_mode, embedded)
+
+
+@pytest.mark.parametrize(
+    "url, port, secure",
+    [
+        ("http://store", "9200", "False"),
+        ("https://store/", "443", "True"),
+        ("http://store:80", "80", "False"),
+        ("https://store:9200", "9200", "True"),
+    ],
+)
+def test_a_store_without_a_port_is_at_that_of_its_scheme(url, port, secure):
+    assert Store(url).settings() == {
+        "datastore.host": "store",
+        "datastore.port": port,
+        "datastore.secure": secure,
+        "datastore.user": "",
+        "datastore.password": "",
+    }

@@ -1,0 +1,64 @@
+"""What nodes and clients of a secured cluster are given."""
+
+import base64
+import hashlib
+import json
+import stat
+
+import pytest
+
+from _tools.elasticsearch.security import Security, write_private
+
+
+@pytest.fixture
+def secure(tmp_path):
+    return Security(b"the keystore", tmp_path / "x.pem", "a password", "of the keystore")
+
+
+def test_a_node_is_given_its_keystore_and_one_user_who_may_do_all(secure, tmp_path):
+    secure.write(tmp_path / "config")
+    found = {file.name: file.read_bytes() for file in (tmp_path / "config").iterdir()}
+    assert found.keys() == {"http.p12", "users", "users_roles"}
+    assert found["http.p12"] == b"the keystore" and found["users_roles"] == b"superuser:rally\n"
+    user, _, stored = found["users"].decode().rstrip("\n").partition(":{PBKDF2}")
+    iterations, salt, digest = stored.split("$")
+    salt, digest = base64.b64decode(salt), base64.b64decode(digest)
+    assert (user, len(salt), len(digest)) == ("rally", 32, 32)
+    assert digest == hashlib.pbkdf2_hmac("sha512", b"a password", salt, int(iterations), 32)
+    assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in (tmp_path / "config").iterdir())
+
+
+def test_a_client_is_given_the_certificate_and_the_user(secure, tmp_path):
+    assert json.loads(secure.client_options()) == {
+        "default": {
+            "use_ssl": True,
+            "verify_certs": True,
+            "ca_certs": str(tmp_path / "x.pem"),
+            "basic_auth_user": "rally",
+            "basic_auth_password": "a password",
+        }
+    }
+
+
+def test_settings_have_tls_with_that_keystore(secure):
+    assert secure.settings() == {
+        "xpack.security.enabled": "true",
+        "xpack.security.http.ssl.enabled": "true",
+        "xpack.security.http.ssl.keystore.path": "http.p12",
+        "xpack.security.http.ssl.keystore.password": "of the keystore",
+    }
+
+
+def test_a_private_file_is_made_anew_whoever_could_read_what_was_there(tmp_path):
+    file, elsewhere = tmp_path / "of" / "mine", tmp_path / "elsewhere"
+    write_private(file, b"first")
+    file.chmod(0o644)
+    with open(file, "rb") as opened_before:
+        write_private(file, b"second")
+        assert opened_before.read() == b"first"
+    assert file.read_bytes() == b"second" and stat.S_IMODE(file.stat().st_mode) == 0o600
+    elsewhere.write_bytes(b"of somebody")
+    file.unlink()
+    file.symlink_to(elsewhere)
+    write_private(file, b"third")
+    assert elsewhere.read_bytes() == b"of somebody" and not file.is_symlink()
