@@ -96,7 +96,7 @@ class FakeEs:
         self._options = {"max_retries": 3, "retry_on_timeout": False}
         self._clock = itertools.count()
         self._now = SimpleNamespace(contexts=[], raw=False)
-        self.requests = []
+        self.requests, self.headers = [], []
         node = SimpleNamespace(config=SimpleNamespace(host="127.0.0.1"), close=self._close)
         self.transport = SimpleNamespace(
             node_pool=SimpleNamespace(all=lambda: [node]), serializers=SimpleNamespace(serializers={})
@@ -114,10 +114,12 @@ class FakeEs:
     def new_request_context(self):
         context = SimpleNamespace(request_start=None, request_end=None)
         self._now.contexts.append(context)
+        raw, self._now.raw = self._now.raw, False
         try:
             yield context
         finally:
             self._now.contexts.pop()
+            self._now.raw = raw
 
     def init_request_context(self):
         kept, self._now.contexts = self._now.contexts, []
@@ -148,6 +150,7 @@ class FakeEs:
     async def perform_request(self, method, path, headers=None, body=None):
         for attempt in range(self._options["max_retries"] + 1):
             self.requests.append((method, path, body))
+            self.headers.append(headers)
             self.on_request_start()
             found = self._answer(method, path, body)
             self.on_request_end()

@@ -223,3 +223,14 @@ def test_all_stands_for_every_choice_in_the_schedule_too():
     tasks = [task["operation"] for task in challenges["query-decomp"]]
     first, plan = tasks.index("A-serial"), tasks.index("plan")
     assert tasks[first:plan] == [cell.name for cell in cells(list(VARIANTS), list(TRANSPORTS))]
+
+
+@pytest.mark.parametrize("percentage, enough", [(100, True), (50, True), (49, False)])
+def test_a_spike_needs_as_many_rows_as_are_loaded_until_it_ends(percentage, enough):
+    spiked = {"target_docs_per_second": 100, "spike_docs_per_second": 900, "spike_minutes": 2, "paced": True}
+    given = defaults() | spiked | {"rows_per_epoch": 60_000, "epochs": 4, "ingest_percentage": percentage}
+    if enough:
+        assert check(given)["spike_minutes"] == 2
+        return
+    with pytest.raises(exceptions.TrackConfigError, match="the load needs 120,000 documents but has 117,600: "):
+        check(given)

@@ -1,6 +1,8 @@
 """The account of a load by several clients, and cells that got no answer."""
 
 import asyncio
+import copy
+import itertools
 import json
 from collections import Counter
 from contextlib import nullcontext
@@ -11,13 +13,13 @@ from types import SimpleNamespace
 import elasticsearch
 import pytest
 from esrally import exceptions
-from fakes import LOST, TIMEOUT, FakeEs, Refused, Script
+from fakes import LOST, TIMEOUT, FakeEs, Refused, Script, values
 
 from cluster_metrics.core.index import MARK
 from cluster_metrics.ingest import account
-from cluster_metrics.ingest.account import ACCOUNT, IngestEpoch, put_note
+from cluster_metrics.ingest.account import ACCOUNT, IngestBegin, IngestEpoch, put_note
 from cluster_metrics.ingest.cell import INDEX, IngestCell, run_cells
-from cluster_metrics.ingest.load import IngestBulk
+from cluster_metrics.ingest.load import ClientParams, IngestBulk
 from cluster_metrics.wire.bulk import FIRST_BACKOFF_S, Backoff, BulkCounts, send_bulk
 
 TIMES = {"total_time_in_millis": 0, "total": 0}
@@ -182,9 +184,11 @@ def test_a_cell_without_keep_alive_and_no_other_closes_each_connection(keep_aliv
     (node,) = es.transport.node_pool.all()
     node.close, node._create_aiohttp_session = close, connect
     (one, *of), other = cell("a"), cell("b")
+    changed = (replace(one, keep_alive=keep_alive), *of)
     with es.new_request_context():
-        asyncio.run(run_cells(es, 1, [(replace(one, keep_alive=keep_alive), *of), other], {}))
-    assert closed == [not keep_alive] * 3 + [False] * 3
+        asyncio.run(run_cells(es, 1, [changed, other, changed], {}))
+    assert closed == [not keep_alive] * 3 + [False] * 3 + [not keep_alive] * 3
+    assert not node.session.connector._force_close
 
 
 @pytest.mark.parametrize("request_of", [f"GET /{INDEX}/_mapping", "DELETE", "PUT"])
@@ -222,3 +226,166 @@ def test_a_note_is_put_again_while_the_queue_is_full_and_for_no_other_reason(mon
     with pytest.raises(elasticsearch.ApiError):
         asyncio.run(put_note(FakeEs(lambda *_: Refused(400, "illegal_argument_exception", "no")), "x", {}))
     assert len(pauses) == 2
+
+
+SECTIONS = {
+    "indexing": ["index_time_in_millis", "index_total", "index_failed", "throttle_time_in_millis", "index_current"],
+    "refresh": ["total_time_in_millis", "total"],
+    "merges": ["total_time_in_millis", "total", "total_size_in_bytes", "total_throttled_time_in_millis", "current"],
+    "flush": ["total_time_in_millis", "total"],
+    "store": ["size_in_bytes"],
+    "segments": ["count"],
+    "translog": ["size_in_bytes", "uncommitted_size_in_bytes"],
+}
+NOTE = f"PUT /{ACCOUNT}/_doc/"
+
+
+class Counting:
+    """A target that keeps the account. Each figure that it counts is another, and grows by itself with each refresh."""
+
+    def __init__(self):
+        self.grown, self.rows, self.notes, self.account = 1, 0, {}, None
+
+    def __call__(self, method, path, body):
+        asked = f"{method} {path.partition('?')[0]}"
+        if asked.startswith(NOTE):
+            self.notes[asked.removeprefix(NOTE)] = copy.deepcopy(body)
+            return {}
+        for index, first in ((f"*,-cluster-metrics,-{ACCOUNT}", 300), ("cluster-metrics", 100)):
+            if asked.startswith(f"GET /{index}/_stats/"):
+                return {"_all": {"total": self.counted(first), "primaries": self.counted(first + 100)}}
+        return {
+            f"GET /{ACCOUNT}/_mapping": lambda _: {ACCOUNT: OWN} if self.account else Refused(404, "not_found"),
+            f"PUT /{ACCOUNT}": self.open,
+            f"DELETE /{ACCOUNT}": self.close,
+            f"POST /{ACCOUNT}/_mget": lambda ids: {"docs": [self.noted(name) for name in ids["ids"]]},
+            "POST /cluster-metrics/_bulk": self.take,
+            "POST /cluster-metrics/_refresh": self.refresh,
+            "GET /cluster-metrics/_count": lambda _: {"count": self.rows},
+            "GET /_nodes/stats/process,jvm": self.used,
+            "GET /_nodes/stats/jvm": self.used,
+        }[asked](body)
+
+    def counted(self, first):
+        numbers = itertools.count(first)
+        return {section: {key: next(numbers) * self.grown for key in keys} for section, keys in SECTIONS.items()}
+
+    def open(self, body):
+        self.account = body
+        return {}
+
+    def close(self, _):
+        self.account, self.notes = None, {}
+        return {}
+
+    def noted(self, name):
+        return {"found": name in self.notes, "_source": self.notes.get(name)}
+
+    def take(self, body):
+        self.rows += body.count(b"\n") // 2
+        return {"took": 7, "errors": False}
+
+    def refresh(self, _):
+        self.grown += 1
+        return {}
+
+    def used(self, _):
+        collectors = {"young": (2, 3), "old": (4, 5)}
+        gc = {
+            name: {"collection_count": count * self.grown, "collection_time_in_millis": ms * self.grown}
+            for name, (count, ms) in collectors.items()
+        }
+        process = {"timestamp": 0, "cpu": {"total_in_millis": 6 * self.grown}}
+        return {"nodes": {"n": NODE | {"process": process, "jvm": NODE["jvm"] | {"gc": {"collectors": gc}}}}}
+
+
+BODY = b'{"index":{}}\n{"n":1}\n' * 10
+BEGIN = {"parameters": {"delete_foreign_index": False}}
+
+
+def load(es, epochs, final):
+    """The sample of a load of 40 documents by two clients, in two requests each."""
+    for number in range(2):
+        part = {"body": BODY, "documents": 10, "content-type": "application/x-ndjson"}
+        client = ClientParams(iter([(part, 0.5), (part, 1.0)]), epochs, values(), number, 2)
+        for _ in range(2):
+            asyncio.run(IngestBulk()(es, client.params()))
+    params = {"epochs": epochs, "clients": 2, "expected": 40, "final": final}
+    with es.new_request_context() as context:
+        sample = asyncio.run(IngestEpoch()(es, params))
+    assert context.request_end - context.request_start == 1, "of the refresh alone"
+    for clock in ("wall_ms", "clients_ms", "send_ms", "parse_ms"):
+        assert sample.pop(clock) >= 0
+    return sample
+
+
+GREW = {
+    "index_ms": 100,
+    "index_docs": 101,
+    "index_failed": 102,
+    "index_throttle_ms": 103,
+    "refresh_ms": 105,
+    "refreshes": 106,
+    "merge_ms": 107,
+    "merges": 108,
+    "merge_bytes": 109,
+    "merge_throttle_ms": 110,
+    "flush_ms": 112,
+    "flushes": 113,
+    "foreign_docs": 401,
+    "target_cpu_ms": 6,
+    "gc_young": 2,
+    "gc_young_ms": 3,
+    "gc_old": 4,
+    "gc_old_ms": 5,
+}
+SENT_BY_BOTH = {
+    "weight": 1,
+    "unit": "ops",
+    "clients": 2,
+    "sent": 40,
+    "acknowledged": 40,
+    "found": 40,
+    "requests": 4,
+    "retries": 0,
+    "repeated_docs": 0,
+    "retry_wait_ms": 0,
+    "took_ms": 28,
+    "bytes_out": 4 * len(BODY),
+    "bytes_in": 4 * len('{"took": 7, "errors": false}'),
+}
+
+
+def kept(times):
+    """What the index holds, whose figures have grown so many times."""
+    of = {"store_bytes": 214, "segments": 215, "translog_bytes": 116, "translog_uncommitted_bytes": 117}
+    return {key: times * value for key, value in of.items()}
+
+
+def test_each_load_counts_what_it_sent_and_what_the_target_did_since_the_load_before():
+    es = FakeEs(target := Counting())
+    with es.new_request_context():
+        began = asyncio.run(IngestBegin()(es, BEGIN))
+    assert began == {
+        "weight": 1,
+        "unit": "ops",
+        "index_ms": 400,
+        "index_current": 404,
+        "refresh_ms": 405,
+        "merge_ms": 407,
+        "merge_throttle_ms": 410,
+        "merges_current": 411,
+        "flush_ms": 412,
+    }
+    assert target.account["mappings"]["_meta"] == {"created_by": MARK}
+    assert load(es, [1], final=False) == SENT_BY_BOTH | GREW | kept(2) | {"epoch": 1, "round": 1}
+    assert target.notes.keys() == {"snapshot", "1-0", "1-1"}
+    assert load(es, [2, 3], final=True) == SENT_BY_BOTH | GREW | kept(3) | {"epoch": 0, "round": 2}
+    assert target.account is None and not target.notes
+
+
+@pytest.mark.parametrize("noted", [{"docs": [{"found": False}] * 3}, Refused(404, "index_not_found_exception", "none")])
+def test_a_load_without_a_begin_ends_the_race(noted):
+    es = FakeEs(Script({f"POST /{ACCOUNT}/_mget": noted} | USUAL))
+    with pytest.raises(exceptions.RallyAssertionError, match="the task ingest-begin did not run"):
+        asyncio.run(IngestEpoch()(es, {"epochs": [1], "clients": 2, "expected": 30, "final": True}))

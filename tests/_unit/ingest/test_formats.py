@@ -1,16 +1,26 @@
 """The cells of ingest-formats."""
 
+import asyncio
 import json
 from types import SimpleNamespace
 
 import pytest
-from fakes import values
+from fakes import FakeEs, track_of, values
 
 from cluster_metrics.corpus.encoded import Bodies, generate_bodies
-from cluster_metrics.ingest import weblogs
-from cluster_metrics.ingest.ingest_formats import READ, _Documents
+from cluster_metrics.corpus.metrics import Metrics
+from cluster_metrics.ingest import ingest_formats, weblogs
+from cluster_metrics.ingest.ingest_formats import (
+    ENCODING,
+    READ,
+    IngestFormatsParams,
+    IngestFormatsRunner,
+    _Documents,
+    encoders,
+)
 from cluster_metrics.ingest.weblogs import BATCHES, MOST_BATCHED, WebLogs
 from cluster_metrics.wire import smile
+from cluster_metrics.wire.bulk import Backoff
 
 VALUES = values(cell_requests=20)
 ENCODED = SimpleNamespace(content_type="x", body=lambda first, count: (first, count))
@@ -66,3 +76,79 @@ def test_batches_are_the_first_lines_of_the_log_in_every_format(tmp_path, encodi
 def test_batches_are_no_more_lines_than_a_cell_takes():
     assert [part.docs for part in WebLogs().parts()] == [1_000_000, *(MOST_BATCHED // lines for lines in BATCHES)]
     assert [part.docs for part in WebLogs(64).parts()] == [64, 64, 16, 4, 1]
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    """The param source of small corpora, on a load driver of three cores."""
+    monkeypatch.setattr(ingest_formats.os, "cpu_count", lambda: 3)
+    corpora = Metrics(nodes=2, tasks=2, rows_per_epoch=100, epochs=1), WebLogs(64, 7)
+    indices = {"cluster-metrics": {"mappings": {"of": "metrics"}}}
+    track = track_of(*corpora, root=tmp_path, encodings=["json", "smile-32"], indices=indices)
+    given = {"format_rows": 16, "cell_requests": 2, "bulk_sizes": [2, 10, 50], "client_counts": [1, 0, 3]}
+    given |= {"formats": ["json", "smile-32"], "bulk_retries": 3, "number_of_shards": 2}
+    return IngestFormatsParams(track, {"parameters": values(**given), "warmup-iterations": 0})
+
+
+def test_a_round_has_every_corpus_in_every_format_bulk_size_and_number_of_clients_and_batches_of_as_many_lines(source):
+    params = source.params()
+    found = {cell.name: (cell.bulk_size, cell.clients, documents) for cell, documents, _ in params["cells"]}
+    shapes = {
+        "metrics-{}-2-by-1": (2, 1, 16),
+        "metrics-{}-2-by-3": (2, 3, 16),
+        "metrics-{}-10-by-1": (10, 1, 20),
+        "metrics-{}-10-by-3": (10, 3, 30),
+        "metrics-{}-50-by-1": (50, 1, 100),
+        "metrics-{}-50-by-3": (50, 3, 100),
+        "weblogs-{}-2-by-1": (2, 1, 8),
+        "weblogs-{}-2-by-3": (2, 3, 8),
+        "weblogs-{}-10-by-1": (10, 1, 20),
+        "weblogs-{}-10-by-3": (10, 3, 30),
+        "weblogs-{}-50-by-1": (50, 1, 64),
+        "weblogs-{}-50-by-3": (50, 3, 64),
+        "batches-of-1-{}": (1000, 1, 64),
+        "batches-of-4-{}": (250, 1, 16),
+        "batches-of-16-{}": (62, 1, 4),
+        "batches-of-64-{}": (15, 1, 1),
+    }
+    assert found == {name.format(of): shape for name, shape in shapes.items() for of in ("json", "smile-32")}
+    assert (params["round"], params["settings"]["index.number_of_shards"], params["foreign"]) == (1, 2, False)
+    assert {cell.send.keywords["backoff"] for cell, _, _ in params["cells"]} == {Backoff(3, 0.5, one_by_one=True)}
+    assert [cell.name for cell, _, _ in source.params()["cells"]] != list(found)
+
+
+def test_a_cell_sends_the_documents_of_its_corpus_to_an_index_for_them(source):
+    params = source.params()
+    of = {cell.name: (cell, documents, mappings) for cell, documents, mappings in params["cells"]}
+    log = params["documents"]["weblogs"]
+    batched = [{"lines": log[i : i + 4]} for i in range(0, 64, 4)]
+    for name, wanted, mapped, lines in (
+        ("metrics-{}-50-by-1", params["documents"]["metrics"], {"of": "metrics"}, 0),
+        ("weblogs-{}-50-by-3", log, weblogs.MAPPINGS, 1),
+        ("batches-of-4-{}", batched, weblogs.BATCH_MAPPINGS, 4),
+    ):
+        cell, documents, mappings = of[name.format("json")]
+        sent = [json.loads(line) for line in cell.body(0, documents).splitlines()]
+        assert sent[1::2] == wanted and mappings == mapped
+        assert cell.meta == {"corpus": name.split("-")[0], "encoding": "json", "lines": lines}
+        cell, documents, mappings = of[name.format("smile-32")]
+        sent = [smile.decode(item) for item in cell.body(0, documents).split(smile.SEPARATOR)[:-1]]
+        assert [document.keys() for document in sent[1::2]] == [document.keys() for document in wanted]
+        assert mappings == mapped and cell.send.keywords["content_type"] == smile.CONTENT_TYPE
+
+
+def test_every_encoder_encodes_every_document_with_its_action_in_each_round():
+    documents = [{"n": n} for n in range(3)]
+    params = {"round": 2, "cells": [], "settings": {}, "foreign": False, "documents": {"metrics": documents}}
+    result = asyncio.run(IngestFormatsRunner()(FakeEs(None), params))
+    found = {sample.pop("encoder"): sample for sample in result["dependent_timing"]}
+    assert found.keys() == encoders().keys() >= {"json", "smile-32", "smile-64"}
+    for name, sample in found.items():
+        timing = sample.pop("dependent_timing")
+        assert (timing["operation"], timing["operation-type"]) == (f"metrics-{name}", ENCODING)
+        assert sample.pop("client_cpu_ms") >= 0
+        encode = encoders()[name]
+        size = sum(len(encode(item)) for document in documents for item in ({"index": {}}, document))
+        about = {"corpus": "metrics", "documents": 3, "bytes": size, "round": 2}
+        assert sample == about | {"success": True, "error-count": 0}
+    assert found["json"]["bytes"] == 3 * len('{"index":{}}{"n":0}')

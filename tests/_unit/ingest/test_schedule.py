@@ -1,6 +1,7 @@
 """Loads as Rally reads and runs them: defaults of a challenge's own, and the monitor beside the load."""
 
 import asyncio
+import contextlib
 import json
 import threading
 from pathlib import Path
@@ -117,3 +118,72 @@ def test_a_monitor_looks_until_the_load_beside_it_is_done(read, monkeypatch):
     assert len(looks) >= 2 and len(bulks) == 3 and len(target.rows) == ROWS
     assert all(s.request_meta_data["success"] for s in samples)
     assert {"n"} == set(json.loads(looks[0].request_meta_data["nodes"]))
+
+
+@pytest.mark.parametrize("sent_by", [{}, {"bulk_runner": "native"}])
+def test_clients_together_send_each_row_of_the_epochs_of_a_load_once(read, sent_by):
+    given = {"epochs": 3, "bulk_size": 7, "bulk_indexing_clients": 2} | sent_by
+    for name, epochs in (("ingest", [[1], [2], [3]]), (APPEND, [[1, 2, 3]])):
+        track = read(name, **given)
+        corpus = next(c for c in track.corpora if c.name == NAME)
+        files = [Path(documents.document_file) for documents in corpus.documents]
+        for number, file in enumerate(files):
+            generate_bodies(Metrics(**corpus.meta_data), number, "json", file)
+        for (*_, task), of in zip(loads(track, name), epochs, strict=True):
+            source, rows = loader.operation_parameters(track, task), []
+            for client in range(2):
+                requests = list(requests_of(source.partition(client, 2)))
+                assert [request["last"] for request in requests] == [False] * (len(requests) - 1) + [True]
+                for request in requests:
+                    lines = request["body"].splitlines()
+                    assert (request["client"], request["documents"]) == (client, len(lines) / 2)
+                    assert request["epoch"] == (of[0] if len(of) == 1 else 0)
+                    rows += lines[1::2]
+            assert sorted(rows) == sorted(row for epoch in of for row in files[epoch - 1].read_bytes().splitlines())
+
+
+def requests_of(source):
+    with contextlib.suppress(StopIteration):
+        while True:
+            yield source.params()
+
+
+REJECTED = {"status": 400, "error": {"type": "a_type", "reason": "no number"}}
+
+
+@pytest.mark.parametrize("sent_by, kind", [({}, "400 a_type"), ({"bulk_runner": "native"}, "400")])
+def test_a_request_and_the_note_of_its_client_tell_what_the_target_took(read, sent_by, kind):
+    track, notes = read("ingest", bulk_size=10, **sent_by), []
+    [(*_, task)] = loads(track, "ingest")
+    corpus = next(c for c in track.corpora if c.name == NAME)
+    generate_bodies(Metrics(**corpus.meta_data), 0, "json", Path(corpus.documents[0].document_file))
+
+    async def answer(request):
+        body = {}
+        if request.path.endswith("/_bulk"):
+            taken = [{"index": {"status": 201}}] * (len((await request.text()).splitlines()) // 2 - 1)
+            body = {"took": 7, "errors": True, "items": [*taken, {"index": REJECTED}]}
+        else:
+            notes.append((request.path, await request.json()))
+        return web.json_response(body, headers={"x-elastic-product": "Elasticsearch"})
+
+    async def load():
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", answer)
+        async with TestServer(app) as server:
+            hosts = [{"host": server.host, "port": server.port}]
+            es = EsClientFactory(hosts, {"timeout": 5}, "8.17.2").create_async(client_id=0)
+            try:
+                return await schedules.run(es, track, task)
+            finally:
+                await es.close()
+
+    found = asyncio.run(load())
+    assert [(weight, unit) for weight, unit, _ in found] == [(10, "docs")] * 3
+    counted = {"epoch": 1, "client": 0, "success": False, "success-count": 9, "error-count": 1, "took": 7, "retries": 0}
+    for _, _, meta in found:
+        assert counted.items() <= meta.items() and "no number" in meta["error-description"]
+    [(path, note)] = notes
+    assert path.endswith("/_doc/1-0") and note["span"]["started"] <= note["span"]["ended"]
+    tally = {"sent": 30, "acknowledged": 27, "rejected": {kind: 3}, "requests": 3, "took_ms": 21.0}
+    assert tally.items() <= note["tally"].items() and len(note["tally"]["reasons"]) == 1

@@ -1,10 +1,12 @@
 import asyncio
 import http.server
 import importlib.util
+import itertools
 import json
 import ssl
 import threading
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import elasticsearch
 import pytest
@@ -23,8 +25,11 @@ from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.ingest import ingest_decomp
 from cluster_metrics.ingest.cell import INDEX
 from cluster_metrics.ingest.challenge import CHALLENGES
-from cluster_metrics.ingest.ingest_decomp import IngestDecompParams, Rows, encoder, send_by_requests
+from cluster_metrics.ingest.ingest_decomp import IngestDecompParams, Rows, encoder, send_by_rally, send_by_requests
 from cluster_metrics.ingest.steps import DESIGNS, NAIVE, NATIVE, REQUESTS, SLICES, STEP_NAMES, STEPS, clients
+from cluster_metrics.wire import smile
+from cluster_metrics.wire.bulk import Backoff
+from cluster_metrics.wire.questions import PRODUCTION
 
 PACKAGES = ["json", pytest.param("orjson", marks=pytest.mark.skipif(not importlib.util.find_spec("orjson"), reason=""))]
 
@@ -111,14 +116,14 @@ def test_all_cells_send_the_same_rows(track, design):
         rows = [json.loads(f.readline()) for _ in range(2400)]
     cells = [cell for cell, _ in Rows(CORPUS, 1, path, 2400).cells(design)]
     assert [cells[0].name, *(cell.name for cell in cells[-3:])] == [NAIVE, SLICES, REQUESTS, NATIVE]
-    smile = metrics_bodies(CORPUS, 1, path, "smile-32").body(0, 2400)
+    in_smile = metrics_bodies(CORPUS, 1, path, "smile-32").body(0, 2400)
     encodings = {name: client.encoding for name, client in clients(design, True, False).items()}
     for cell in cells:
         for _ in range(2):  # a cell is run once a round
             firsts = range(0, 2400, cell.bulk_size)
             body = b"".join(cell.body(i, min(cell.bulk_size, 2400 - i)) for i in firsts)
             if encodings.get(cell.name) == "smile-32":
-                assert body == smile
+                assert body == in_smile
                 continue
             lines = body.splitlines()
             action = {"_index": INDEX} if cell.name == NATIVE else {}
@@ -251,18 +256,24 @@ def test_a_cell_has_no_more_rows_than_an_epoch():
 
 @pytest.fixture
 def answered():
-    """Sends a body by requests to a server that answers as it is told, or to none.
+    """Sends a body to a server that answers as it is told, or to none.
 
+    :param send: by which, requests unless told otherwise.
     :param secured: key and certificate of the server, and client options.
     """
 
-    def answered(status=0, body=b"", secured=None):
+    def answered(status=0, body=b"", secured=None, send=send_by_requests):
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
                 self.rfile.read(int(self.headers["content-length"]))
                 self.send_response(status)
+                self.send_header("x-elastic-product", "Elasticsearch")
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
+
+            do_PUT = do_POST
 
             def log_message(self, *_):
                 pass
@@ -277,9 +288,16 @@ def answered():
                 server.server_close()
             options = secured[1] if secured else {}
             es = EsClientFactory([{"host": "127.0.0.1", "port": port}], dict(options)).create_async(client_id=0)
+
+            async def sent():
+                try:
+                    return await send(es, INDEX, b"{}\n{}\n" * 2, 2)
+                finally:
+                    await es.close()
+
             with es.new_request_context():
                 try:
-                    return asyncio.run(send_by_requests(es, INDEX, b"{}\n{}\n" * 2, 2))
+                    return asyncio.run(sent())
                 finally:
                     if status:
                         server.shutdown()
@@ -325,3 +343,39 @@ def test_what_the_target_refuses_as_a_whole_ends_the_race(answered):
 def test_a_target_out_of_reach_loses_the_cell(answered):
     with pytest.raises(elasticsearch.ConnectionError, match="caused by"):
         answered()
+
+
+@pytest.mark.parametrize("send, send_ms", [(send_by_requests, 1000), (send_by_rally, 2000)])
+def test_what_others_send_is_counted_and_parsing_is_no_part_of_sending(answered, monkeypatch, send, send_ms):
+    error = {"type": "a_type", "reason": "no number"}
+    items = [{"index": {"status": 201}}, {"index": {"status": 400, "error": error}}]
+    body = json.dumps({"took": 7, "errors": True, "items": items}).encode()
+    clock = SimpleNamespace(perf_counter=itertools.count().__next__)
+    monkeypatch.setattr(ingest_decomp, "time", clock)
+    counts = answered(200, body, send=send)
+    assert (counts.parse_ms, counts.send_ms) == (1000, send_ms)
+    assert (counts.sent, counts.acknowledged, counts.requests, counts.took_ms) == (2, 1, 1, 7)
+    assert (counts.bytes_out, counts.bytes_in) == (12, len(body))
+    assert counts.problem().startswith("1 of 2 documents rejected: 1 by ") and "no number" in counts.problem()
+
+
+def test_every_cell_is_asked_for_the_documents_of_each_production_query(track):
+    path = track.corpora[0].documents[0].document_file
+    asks = [PRODUCTION.bodies([node], 1)[0]["query"] for node in CORPUS.node_names()]
+    for cell, _ in Rows(CORPUS, 1, path, 100).cells("cumulative"):
+        assert cell.asks == asks
+
+
+def test_a_cell_sends_as_its_client_says_and_again_as_the_track_parameters_say(track):
+    given = {"rows_per_epoch": 2500, "cell_rows": 100, "bulk_retries": 3, "number_of_shards": 2}
+    params = IngestDecompParams(track, {"parameters": values(**given), "warmup-iterations": 0}).params()
+    cells = {cell.name: cell for cell, _, _ in params["cells"]}
+    assert params["settings"]["index.number_of_shards"] == 2
+    types = {"json": "application/x-ndjson", "smile-32": smile.CONTENT_TYPE}
+    for name, client in clients("cumulative", True, False).items():
+        cell = cells[name]
+        sent = {"filter_path": client.filter_path, "backoff": Backoff(3, 0.5, one_by_one=True)}
+        sent |= {"content_type": types[client.encoding]} if client.sliced else {}
+        assert cell.send.keywords == sent
+        assert (cell.clients, cell.bulk_size) == (client.clients, client.bulk_size)
+        assert (cell.settings, cell.keep_alive) == (client.settings, client.keep_alive)

@@ -3,13 +3,14 @@
 import asyncio
 import gzip
 import itertools
+import json
 import platform
 import subprocess
 import sys
 from collections import Counter
 
 import pytest
-from fakes import FakeEs, Refused
+from fakes import FakeEs, Refused, values
 
 from cluster_metrics.wire import smile
 from cluster_metrics.wire.bulk import STATUSES, Backoff, BulkCounts, failures_in, send_bulk
@@ -182,3 +183,44 @@ def test_memory_of_a_body_is_kept_for_the_next():
     )
     before, after = map(int, done.stdout.split())
     assert before > 20 * 1000 > 2000 > after
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        ({"filter_path": ""}, ""),
+        ({"filter_path": "", "backoff": AT_ONCE}, ""),
+        ({"filter_path": "", "backoff": AT_ONCE, "pipeline": "p"}, "?pipeline=p"),
+        ({"filter_path": "took"}, "?filter_path=took"),
+        ({"filter_path": "took", "backoff": AT_ONCE}, "?filter_path=took,items.*.status"),
+        ({"filter_path": "took", "pipeline": "p"}, "?pipeline=p&filter_path=took"),
+    ],
+)
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_request_names_its_pipeline_and_what_of_the_response_is_wanted(options, named, compress):
+    es, body = FakeEs(lambda *_: {"took": 7, "errors": False}), b'{"index":{}}\n{"n":1}\n' * 100
+    counts = asyncio.run(send_bulk(es, "x", body, 100, compress=compress, **options))
+    [(method, path, sent)], [headers] = es.requests, es.headers
+    assert (method, path) == ("POST", f"/x/_bulk{named}")
+    encoding = {"content-encoding": "gzip"} if compress else {}
+    assert headers == {"content-type": "application/x-ndjson", "accept": "application/json"} | encoding
+    assert (gzip.decompress(sent) if compress else sent) == body
+    assert (counts.bytes_out, counts.bytes_in) == (len(sent), len(json.dumps({"took": 7, "errors": False})))
+    assert (counts.encode_ms > 0) == compress
+
+
+def test_bodies_in_smile_have_their_type_and_a_version_on_both_sides():
+    es = FakeEs(lambda *_: {"took": 7, "errors": False})
+    asyncio.run(send_bulk(es, "x", b"", 1, smile.CONTENT_TYPE))
+    assert es.headers == [
+        {
+            "content-type": "application/vnd.elasticsearch+smile; compatible-with=8",
+            "accept": "application/vnd.elasticsearch+json; compatible-with=8",
+        }
+    ]
+
+
+def test_the_track_parameters_say_how_rejected_documents_are_sent_again():
+    given = {"bulk_retries": 3, "bulk_retry_pause_ms": 250}
+    assert Backoff.of(values(**given, number_of_shards=1)) == Backoff(3, 0.25, one_by_one=False)
+    assert Backoff.of(values(**given, number_of_shards=2)) == Backoff(3, 0.25, one_by_one=True)

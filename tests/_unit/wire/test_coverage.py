@@ -1,15 +1,16 @@
 """Answers of a coverage are held against the exact ones as far as it asks for them."""
 
 import asyncio
+import json
 from dataclasses import replace
 
 import pytest
-from fakes import track_of, values
+from fakes import FakeEs, Script, track_of, values
 
 from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.query.configurations import CONFIGURATIONS, PARTS, VARIANTS
 from cluster_metrics.query.query_decomp import PART, PlanParams
-from cluster_metrics.wire.coverage import TYPE, Asked, Coverages, send_all
+from cluster_metrics.wire.coverage import TYPE, Asked, Coverages, ask, send_all
 
 
 @pytest.fixture
@@ -86,3 +87,46 @@ def test_a_round_of_the_plan_has_the_parts_where_the_attribution_is_complete(tra
         kinds.setdefault(one["kind"], set()).add(one["coverage"].configuration.name)
     assert kinds.get(PART, set()) == ({part.name for part in PARTS.values()} if parts else set())
     assert {name.rsplit("-", 1)[0] for name in kinds[TYPE]} <= set(VARIANTS)
+
+
+def test_a_sample_tells_how_long_a_coverage_took_and_how_much_went_out_and_came_back(track):
+    coverage = Coverages(track).make(CONFIGURATIONS["production"], 1)
+    answers = [{"took": 700, "hits": {}}, {"took": 50}]
+    es = FakeEs(Script({"POST": list(answers)}))
+    with es.new_request_context():
+        asked = asyncio.run(ask(es, coverage, "kind"))
+    assert asked.searches == answers and asked.sample.pop("client_ms") >= 0
+    assert asked.sample == {
+        "epoch": 1,
+        "searches": 2,
+        "took_ms": 750.0,
+        "wall_ms": 3000.0,
+        "parallelism": 0.25,
+        "request_bytes": sum(len(request.body) for request in coverage.requests),
+        "response_bytes": sum(len(json.dumps(answer)) for answer in answers),
+    }
+    timing = {"operation": "production", "operation-type": "kind", "service_time": 3, "request_start": 0}
+    assert timing.items() <= asked.timing.items()
+
+
+def answered(track, name, searches):
+    coverage = Coverages(track).make(CONFIGURATIONS[name], 1)
+    return Asked(coverage, searches, {}, {}).problems()
+
+
+def test_searches_that_failed_or_leave_nodes_out_are_no_answers(track):
+    buckets = [{"key": "N001"}, {"key": "N002"}]
+    of = [{"aggregations": {"by_node": {"buckets": found}}} for found in (buckets, buckets[1:])]
+    assert answered(track, "terms", of[:1]) == []
+    assert answered(track, "terms", of[1:]) == ["no answer for 1 of 2 nodes: N001"]
+    assert answered(track, "production", [{"timed_out": True}, {"_shards": {"failed": 2}}]) == [
+        "timed_out",
+        "2 failed shards",
+    ]
+
+
+def test_documents_that_a_coverage_matches_are_all_of_the_epoch(track):
+    coverages = Coverages(track)
+    assert coverages.epochs == [1]
+    coverage = coverages.make(CONFIGURATIONS["production"], 1)
+    assert coverage.docs_matched == 25 and coverages.make(CONFIGURATIONS["production"], 1) is coverage

@@ -3,7 +3,8 @@ import json
 import pytest
 
 from cluster_metrics.query.configurations import PARTS, VARIANTS, cells
-from cluster_metrics.wire.questions import TRANSPORTS
+from cluster_metrics.wire import smile
+from cluster_metrics.wire.questions import TRANSPORTS, Configuration
 
 # section 1 of the report that this track came from, to the letter
 PRODUCTION = """
@@ -74,3 +75,53 @@ def test_a_part_asks_for_less_of_the_same_documents():
             name, name.count("cpu") + name.count("mem") + name.count("net")
         )
     assert PARTS["start"].bodies(["N001"], 1)[0]["track_total_hits"] is False
+
+
+def test_a_question_about_all_nodes_at_once_names_every_one():
+    nodes = [f"N{i:03}" for i in range(1, 31)]
+    found = {
+        form: Configuration("x", "", form=form, percentiles=None, summed=("cpu",)).bodies(nodes, 3)
+        for form in ("terms", "filters", "rollup")
+    }
+    sums, of_epoch = {"cpu_sum": {"sum": {"field": "cpu"}}}, {"bool": {"filter": [{"term": {"epoch": 3}}]}}
+    filters = {"filters": {node: {"term": {"node": node}} for node in nodes}}
+    assert found == {
+        "terms": [
+            {
+                "size": 0,
+                "query": of_epoch,
+                "aggs": {"by_node": {"terms": {"field": "node", "size": 30}, "aggs": sums}},
+            }
+        ],
+        "filters": [{"size": 0, "query": of_epoch, "aggs": {"by_node": {"filters": filters, "aggs": sums}}}],
+        "rollup": [{"size": 30, "query": of_epoch}],
+    }
+
+
+@pytest.mark.parametrize("form", ["serial", "msearch"])
+@pytest.mark.parametrize(
+    "binary, of_request, of_response",
+    [
+        ("", "json", "application/json"),
+        ("request", "smile", "application/json"),
+        ("both", "smile", "application/smile"),
+    ],
+)
+def test_what_is_smile_is_sent_and_asked_for_as_such(form, binary, of_request, of_response):
+    configuration = Configuration("x", "", form=form, layout="other", smile=binary)
+    requests = configuration.requests(["N001", "N002"], 3, profile=True)
+    type_of_json = "application/x-ndjson" if form == "msearch" else "application/json"
+    content_type = "application/smile" if of_request == "smile" else type_of_json
+    assert {(r.content_type, r.accept) for r in requests} == {(content_type, of_response)}
+    split = (lambda body: body.removesuffix(b"\xff").split(b"\xff")) if of_request == "smile" else bytes.splitlines
+    decode = smile.decode if of_request == "smile" else json.loads
+    items = [decode(item) for request in requests for item in split(request.body)]
+    bodies = configuration.bodies(["N001", "N002"], 3, profile=True)
+    assert all(body["profile"] for body in bodies)
+    if form == "msearch":
+        assert [r.path for r in requests] == ["/_msearch"]
+        assert items[0::2] == [{"index": "cluster-metrics-other", "request_cache": False}] * 2
+        assert items[1::2] == bodies
+    else:
+        assert [r.path for r in requests] == ["/cluster-metrics-other/_search?request_cache=false"] * 2
+        assert items == bodies

@@ -182,3 +182,23 @@ def test_what_is_no_item():
     ):
         with pytest.raises(SmileError, match=f"^{message}$"):
             decode(data)
+
+
+def test_a_reference_counts_the_texts_that_may_be_shared_and_no_longer_ones():
+    longest, longer = "é" * 32, "é" * 32 + "x"
+    shared = [b"\x40a", b"\xbe" + longest.encode(), b"\xbf" + longer.encode(), b"\x41bc", b"\x01\x02\x03"]
+    assert decode(b":)\n\x02\xf8" + b"".join(shared) + b"\xf9") == ["a", longest, longer, "bc", "a", longest, "bc"]
+
+
+NUMBERED = [f"{i:04}" for i in range(1026)]
+
+
+def test_references_to_texts_begin_anew_after_1024():
+    texts = b"".join(b"\x43" + text.encode() for text in NUMBERED)
+    assert decode(b":)\n\x02\xf8" + texts + b"\x01\xec\x01\xf9") == [*NUMBERED, "1024", "1025"]
+
+
+def test_references_to_names_begin_anew_after_1024():
+    members = b"".join(b"\x83" + name.encode() + b"\xc0" for name in NUMBERED)
+    found = decode(b":)\n\x01\xfa" + members + b"\x40\xc2\x30\x01\xc4\xfb")
+    assert found == dict.fromkeys(NUMBERED, 0) | {"1024": 1, "1025": 2}
