@@ -185,6 +185,11 @@ def test_nodes_and_tasks_are_limited_together():
             "track parameters: shares_permille has [5], allowed is what makes whole values of the 100 "
             "text_distinct_values",
         ),
+        (
+            {"text_distinct_values": 16, "shares_permille": [125, 126]},
+            "track parameters: shares_permille has [126], allowed is what makes whole values of the 16 "
+            "text_distinct_values",
+        ),
     ],
 )
 def test_shares_that_cannot_be_exact_get_one_clear_line(values, line):

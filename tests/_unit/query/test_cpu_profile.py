@@ -1,4 +1,6 @@
 import asyncio
+import gzip
+import itertools
 import json
 import os
 import socket
@@ -6,6 +8,7 @@ import subprocess
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fakes import FakeEs, Sampling, Script, track_of, values
@@ -14,6 +17,8 @@ from _tools.elasticsearch import processes
 from _tools.profile import recording
 from _tools.profile.sampler import Node, Sampler, SamplerError, local_nodes
 from _tools.profile.server import Control, served
+from _tools.report.flames import D3
+from _tools.report.stacks import FILE
 from cluster_metrics.core.machine import cpu_ms
 from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.query.configurations import LAYOUTS, PROFILED, VARIANTS
@@ -51,8 +56,8 @@ def answers(coverage):
     return found_all
 
 
-def run(params):
-    """The result of a round, answered rightly."""
+def target(params):
+    """A target that answers a round rightly."""
     told = {}
     for coverage in [c for c, _ in params["coverages"]] + [params["by-api"]]:
         for request, answer in zip(coverage.requests, answers(coverage)):
@@ -68,8 +73,12 @@ def run(params):
             return settings
         return told.get(body, {"took": 1}) if method == "POST" else script(method, path, body)
 
-    es = FakeEs(answer)
-    return asyncio.run(CpuProfileRunner()(es, params))
+    return FakeEs(answer)
+
+
+def run(params, es=None):
+    """The result of a round."""
+    return asyncio.run(CpuProfileRunner()(es or target(params), params))
 
 
 def test_what_is_profiled_are_the_cells_of_query_decomp_the_cache_and_a_planted_difference():
@@ -109,6 +118,20 @@ def test_a_round_is_sampled_once_and_asked_twice(source):
             assert timing["target_cpu_ms"] >= 0
             assert timing["started_s"] <= timing["dependent_timing"]["absolute_time"]
             assert timing["window_ms"] > 0
+
+
+def test_a_window_is_the_coverage_alone_in_milliseconds(source, monkeypatch):
+    seconds = SimpleNamespace(time=itertools.count().__next__)
+    monkeypatch.setattr("cluster_metrics.query.cpu_profile.time", seconds)
+    with served(Control(Sampling())) as address:
+        params = source(address).params()
+        es = target(params)
+        monkeypatch.setattr("cluster_metrics.core.sampler.cpu_ms", lambda pids: 10.0 * len(es.requests))
+        result = run(params, es)
+    of = [t for t in result["dependent_timing"] if t["dependent_timing"]["operation-type"] in (SAMPLED, PLAIN)]
+    assert [(t["started_s"], t["window_ms"], t["target_cpu_ms"]) for t in of] == [
+        (2 * number, 1000, 20) for number in range(4)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -201,13 +224,74 @@ def test_what_the_user_of_a_node_plants_for_a_recording_is_not_kept(tmp_path, mo
     assert not list(kept.iterdir())
 
 
-def test_java_that_dies_without_a_word_leaves_a_sentence(tmp_path, monkeypatch):
-    (tmp_path / "a.jfr").touch()
+@pytest.fixture
+def java(tmp_path, monkeypatch):
+    """Has Java end so in place of reading two recordings; returns the commands it was run by."""
+    for name in ("b.jfr", "a.jfr"):
+        (tmp_path / name).touch()
     with zipfile.ZipFile(tmp_path / "d3.zip", "w") as z:
-        z.writestr(recording.D3_PLACE, "")
+        z.writestr(recording.D3_PLACE, "d3")
     monkeypatch.setattr(recording, "fetch", lambda what, downloads: tmp_path / "d3.zip")
     monkeypatch.setattr(recording, "compile_java", lambda *_: None)
-    ended = subprocess.CompletedProcess([], -9, "", "")
-    monkeypatch.setattr(recording.subprocess, "run", lambda *_, **__: ended)
-    assert recording.convert(tmp_path, tmp_path).endswith("were not read: Java ended with -9")
-    assert (tmp_path / "a.jfr").exists()
+
+    def java(code, out="", said=""):
+        commands = []
+        ended = subprocess.CompletedProcess([], code, out, said)
+        monkeypatch.setattr(recording.subprocess, "run", lambda command, **_: commands.append(command) or ended)
+        return commands
+
+    return java
+
+
+@pytest.mark.parametrize(
+    "code, said, why", [(-9, "", "Java ended with -9"), (1, "Exception in main\nno recording\n", "no recording")]
+)
+def test_recordings_that_java_does_not_read_are_kept_and_a_sentence_says_why(tmp_path, java, code, said, why):
+    java(code, "half of the stacks", said)
+    assert recording.convert(tmp_path, tmp_path) == f"the recordings in [{tmp_path}] were not read: {why}"
+    assert (tmp_path / "a.jfr").exists() and (tmp_path / "b.jfr").exists() and not (tmp_path / FILE).exists()
+
+
+def test_recordings_that_java_has_read_are_one_file_of_stacks_and_are_removed(tmp_path, java):
+    commands = java(0, "the stacks")
+    assert recording.convert(tmp_path, tmp_path) == ""
+    assert [command[-2:] for command in commands] == [[str(tmp_path / name) for name in ("a.jfr", "b.jfr")]]
+    assert gzip.decompress((tmp_path / FILE).read_bytes()) == b"the stacks"
+    assert (tmp_path / D3).read_bytes() == b"d3" and not list(tmp_path.glob("*.jfr"))
+
+
+def test_after_a_problem_a_sampler_is_asked_no_more_and_the_problem_stays():
+    sampling = Sampling(fails_at=2)
+    control = Control(sampling)
+    assert control.answer("start") == {"pids": sampling.pids, "recordings": ["/kept/1.jfr"], "problem": ""}
+    assert control.answer("stop") == control.answer("state") == {"pids": sampling.pids, "problem": ""}
+    problem = {"pids": sampling.pids, "problem": "node target-1, process 7, has ended or was started anew"}
+    assert [control.answer(asked) for asked in ("start", "stop", "start", "state")] == [problem] * 4
+    assert sampling.told == ["start", "stop"]
+
+
+def test_a_recording_that_is_under_way_when_the_race_ends_is_stopped():
+    sampling = Sampling()
+    control = Control(sampling)
+    with served(control):
+        control.answer("start")
+    assert sampling.told == ["start", "stop"]
+
+
+def test_where_one_node_cannot_be_recorded_the_others_are_stopped_and_kept(tmp_path, monkeypatch):
+    told = []
+
+    def tell(self, node, what):
+        told.append((node.name, what.partition(",")[0]))
+        if node.name == "b":
+            raise SamplerError("node b cannot be attached to")
+        Path(what.partition("file=")[2]).touch()
+
+    monkeypatch.setattr(Sampler, "_tell", tell)
+    (folder := tmp_path / "of-the-user").mkdir()
+    nodes = [Node(name, os.getpid(), processes.started(os.getpid()), folder=folder) for name in ("a", "b", "c")]
+    sampler = Sampler(nodes, tmp_path, tmp_path)
+    with pytest.raises(SamplerError, match="^node b cannot be attached to$"):
+        sampler.start()
+    assert told == [("a", "start"), ("b", "start"), ("a", "stop")]
+    assert (tmp_path / "a-00001.jfr").exists() and not list(folder.iterdir())

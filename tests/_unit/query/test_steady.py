@@ -65,15 +65,16 @@ def test_the_trend_is_scipys():
 class Walk:
     """In place of the plan: each round of it takes what it is told, cell by cell."""
 
-    def __init__(self, times):
+    def __init__(self, times, wrong=()):
         self._times = {name: iter(found) for name, found in times.items()}
+        self._wrong = wrong
 
     async def __call__(self, es, made):
         timings = [
-            {"success": True, "wall_ms": next(found), "dependent_timing": {"operation": name}}
+            {"success": name not in self._wrong, "wall_ms": next(found), "dependent_timing": {"operation": name}}
             for name, found in self._times.items()
         ]
-        return {"success": True, "dependent_timing": timings}
+        return {"success": not self._wrong, "error-description": "a wrong answer", "dependent_timing": timings}
 
 
 @pytest.mark.parametrize(
@@ -91,6 +92,16 @@ def test_the_warm_up_ends_when_all_are_steady_or_at_its_bound(monkeypatch, times
     found = asyncio.run(WarmUpRunner()(None, params))
     assert found["unsteady"] == left and found["success"]
     assert abs(found["rounds"] - walked) <= 4 if not left and walked > WINDOW else found["rounds"] == walked
+
+
+def test_a_cell_whose_answers_are_wrong_is_never_steady(monkeypatch):
+    times = {name: [100.0] * (WINDOW + 2) for name in ("right", "wrong")}
+    monkeypatch.setattr("cluster_metrics.query.query_decomp.PlanRunner", lambda: Walk(times, ["wrong"]))
+    cells = [{"coverage": SimpleNamespace(configuration=SimpleNamespace(name=name))} for name in times]
+    params = {"rounds": [{"round": number, "coverages": cells} for number in range(-1 - WINDOW, 1)]}
+    found = asyncio.run(WarmUpRunner()(None, params))
+    assert (found["rounds"], found["unsteady"], found["success"]) == (WINDOW + 2, ["wrong"], False)
+    assert found["error-count"] == WINDOW + 2
 
 
 def test_the_warm_up_walks_rounds_of_the_plan_and_says_what_failed(tmp_path):
