@@ -62,6 +62,19 @@ def test_expected_answers_are_those_of_the_documents_that_the_query_selects(trac
         assert sum(len(row["text"]) for row in chosen) == question.chars
 
 
+@pytest.mark.parametrize("form, selects_by", [("value", "text.keyword"), ("log-line", "value.keyword")])
+def test_a_query_selects_the_first_values_up_to_the_share_and_the_last_of_them_too(tmp_path, form, selects_by):
+    track = track_of(TextValues(documents=400, values=20, form=form), root=tmp_path)
+    asked = {q.share_permille: q for _, questions in source_of(track).params()["settings"] for q in questions}
+    summed = "STATS SUM(LENGTH(text))"
+    assert {share: question.query for share, question in asked.items()} == {
+        1000: f"FROM cluster-metrics-text | {summed}",
+        900: f'FROM cluster-metrics-text | WHERE {selects_by} <= "text 0018" | {summed}',
+        100: f'FROM cluster-metrics-text | WHERE {selects_by} <= "text 0002" | {summed}',
+    }
+    assert json.loads(asked[100].request(True).body) == json.loads(asked[100].request(False).body) | {"profile": True}
+
+
 def test_the_index_is_checked_by_share(track):
     parameters = PARAMETERS | {"shares_permille": [1000, 100]}
     params = CheckIndexParams(

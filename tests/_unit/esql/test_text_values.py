@@ -2,11 +2,13 @@
 
 import json
 from collections import Counter
+from itertools import islice
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cluster_metrics.corpus import loglines
 from cluster_metrics.corpus.files import load_answers
 from cluster_metrics.esql.text_values import BLOCKS, FORMS, TextValues, order_of, text_of
 
@@ -43,6 +45,12 @@ def test_answers_are_the_characters_of_the_texts_by_value(tmp_path, form):
     part = corpus.parts()[0]
     assert len(rows) == part.docs
     assert path.stat().st_size == part.size if part.exact else path.stat().st_size < part.size
+
+
+def test_texts_are_the_log_lines_of_the_seed_block_after_block():
+    corpus = TextValues(documents=loglines.BLOCK_LINES + 20, values=20, form="log-line", seed=3)
+    texts = [row["text"] for row in documents(corpus)]
+    assert texts == [*loglines.lines(3, 0), *islice(loglines.lines(3, 1), 20)]
 
 
 def test_a_whole_file_is_kept_and_a_damaged_one_made_anew(tmp_path):

@@ -160,6 +160,16 @@ def test_right_answers_pass_and_each_wrong_one_is_named(track):
     assert check_answers(missing, expected)[1] == ["answers are of 1 nodes, asked was about 2"]
 
 
+@pytest.mark.parametrize("node", CORPUS.node_names())
+@pytest.mark.parametrize("percent, counts", [("0", False), ("50", True), ("90", True), ("100", False)])
+def test_the_error_of_answers_is_the_greatest_of_the_middle_over_all_nodes(track, node, percent, counts):
+    expected = load_answers(track.corpora[0].documents[0].document_file)
+    answers = right(expected)
+    exact, *_, above = expected[node]["mem"]["percentiles"][percent]
+    answers[node]["mem"]["percentiles"][percent] = above if counts else exact * (1 + 5e-8)
+    assert check_answers(answers, expected) == (pytest.approx(above / exact - 1) if counts else 0, [])
+
+
 def test_questions_ask_both_about_the_same_epoch(track):
     source = FloorQuestionsParams(track, {"parameters": values(seed=1), "warmup-iterations": 0})
     for _ in range(4):
