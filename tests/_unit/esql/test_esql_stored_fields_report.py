@@ -171,3 +171,85 @@ def test_a_value_of_the_setting_is_a_change_of_the_mean_over_shares():
         ]
         assert gain.times.value == pytest.approx(float(np.exp(np.mean(expected))), rel=0.02)
     assert list(esql.changes(race("a", settings=("0", "1")))) == []
+
+
+def slowed(of, ms):
+    """The race with what is read in sequence slower by so much, but for the share of all documents."""
+    for sample in of.samples:
+        share = sample.meta.get("share_permille", 1000)
+        if share < 1000 and share / 1000 >= sample.meta["sequential_proportion"]:
+            sample.meta["wall_ms"] += ms
+    return of
+
+
+def test_where_reading_in_sequence_is_never_faster_no_share_but_all_documents_is_read_so():
+    of = slowed(race("x"), 1000)
+    lines = dict(answer_of(of).lines())
+    assert lines["recommended"] == f"{esql.SETTING}: 1, since reading in sequence is faster from above 20.0 % on"
+    text = section(of, "Reading in sequence or not").text
+    assert text.startswith("Reading in sequence is faster at none of the shares tried, for texts of 9 characters")
+    assert "**Best setting: 1.**" in text
+    worst = (cost(200, True) + 1000) / cost(200, False)
+    assert lines["its own 0.2"].endswith("as long, at 20.0 % of the documents")
+    assert float(lines["its own 0.2"].removeprefix("takes up to ").split()[0]) == pytest.approx(worst, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "own, at",
+    [(0.2, "10.0 %"), (0.1, "5.0 %"), (1.0, "20.0 %"), (0.01, None), (0.005, None), (0.001, "0.1 %")],
+)
+def test_the_targets_own_setting_costs_most_where_it_reads_otherwise_than_the_best(own, at):
+    """The best setting lies between 0.1 % and 1 %."""
+    of = race("x", own=own)
+    lines = dict(answer_of(of).lines())
+    assert lines["recommended"].startswith(f"{esql.SETTING}: 0.006, since")
+    text = section(of, "Reading in sequence or not").text
+    if at:
+        assert lines[f"its own {own:g}"].endswith(f"as long, at {at} of the documents")
+        assert f" At its own {own:g} a query takes up to " in text and f"at a share of {at}." in text
+    else:
+        assert f"its own {own:g}" not in lines
+        assert f" The target's own {own:g} does as well at the shares tried." in text
+
+
+def test_shares_count_that_are_mostly_read_in_sequence_at_the_least_setting_and_not_at_the_greatest():
+    of = race("x")
+    for sample in of.samples:
+        if sample.kind == "esql-profiled" and sample.meta["setting"] == "0":
+            pages = {50: (6, 3), 10: (6, 6), 1: (3, 9)}.get(sample.meta["share_permille"])
+            if pages:
+                sample.meta.update(pages_sequential=pages[0], pages_other=pages[1])
+    cells = esql.Shares(of)
+    assert cells.switched == [200, 100, 50]
+    assert [cells.profiled.readers("0", share) for share in SHARES] == ["yes"] * 3 + ["66.7 %", "50.0 %", "25.0 %"]
+    assert cells.profiled.readers("0", 7) == "–"
+
+
+def test_loading_is_told_by_the_operators_time_per_document_and_by_how_it_was_read():
+    of = race("x")
+    for sample in of.samples:
+        if sample.kind == "esql-profiled":
+            sample.meta["process_ms"] = 0.002 * sample.meta["documents"] * (1 if sample.meta["pages_other"] else 3)
+    found = {cost.name: cost for cost in esql.costs(of)}
+    in_sequence, at_random = ("100.0 %", "10.0 %", "5.0 %", "1.0 %"), ("10.0 %", "5.0 %", "1.0 %")
+    names = {f"loading {share}, sequential": 6000 for share in in_sequence}
+    names |= {f"loading {share}, random": 2000 for share in at_random}
+    assert {name: cost.each.value for name, cost in found.items()} == pytest.approx(names)
+    assert str(found["loading 1.0 %, random"].loops[0]) == str(esql.loading("random", 10, "value"))
+
+
+def test_what_loading_is_of_took_is_told_beside_its_time():
+    of = race("x", rounds=5)
+    for sample in of.samples:
+        if sample.kind == "esql-profiled":
+            sample.meta.update(process_ms=30.0, took_ms=40.0)
+    row = rows_of(section(of, "What loading text costs, by share of the documents"))["10.0 %"]
+    assert (row["loading_ms"].value, row["part"].value, row["n"], row["documents"]) == (30, 0.75, 5, 10_000)
+
+
+def test_the_slowest_query_is_named_with_its_share():
+    lines = dict(answer_of(race("x")).lines())
+    assert lines["slowest query"].endswith("at 100.0 % of the documents")
+    assert float(lines["slowest query"].split()[0]) == pytest.approx(cost(1000, True), rel=0.03)
+    slow = dict(answer_of(race("x", own=1.0)).lines())["slowest query"]
+    assert slow.endswith("at 20.0 % of the documents") and float(slow.split()[0]) == pytest.approx(160, rel=0.03)

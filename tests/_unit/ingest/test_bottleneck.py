@@ -11,7 +11,7 @@ from _tools.report.answer import answer_of
 from _tools.report.race import Sample
 from _tools.report.text import percent
 from cluster_metrics.ingest._report import bottleneck as b
-from cluster_metrics.ingest._report import ingest
+from cluster_metrics.ingest._report import ingest, rates
 from cluster_metrics.ingest.samples import CELL
 
 SECONDS = 20
@@ -178,3 +178,115 @@ def test_the_page_of_ingest_has_every_rule_in_order():
     page = (ROOT / "docs" / "challenges" / "ingest.md").read_text()
     rows = "".join(f"| {rule.name} | {rule.what} | {percent(rule.least)} |\n" for rule in b.RULES)
     assert f"| held back by | figure | threshold |\n|---|---|---:|\n{rows}\n" in page
+
+
+IDLE = b.Usage(
+    seconds=10.0,
+    clients=4.0,
+    bulk_size=1000.0,
+    cores={"a": 0.2},
+    parts={"a": 0.1},
+    client=0.1,
+    process=0.1,
+    machine=0.3,
+    machine_cores=2.0,
+    pauses=0.0,
+    rejected=0.0,
+    throttled=0.0,
+    merge_throttled=0.0,
+    disk=0.0,
+    sent=2.0,
+    worked=2.0,
+    threads=1.0,
+    target_cores=2.0,
+)
+OF_BOTH = {"machine": 0.9, "client": 1.0, "cores": {"a": 0.8}}
+
+
+@pytest.mark.parametrize(
+    "name, reached, below",
+    [
+        (b.RATE, {"on_time": True}, {"on_time": False}),
+        (b.CLIENT, {"process": 0.9}, {"process": 0.899}),
+        (b.CLIENT, OF_BOTH, OF_BOTH | {"machine": 0.899}),
+        (b.TARGET, {"parts": {"a": 0.1, "b": 0.9}}, {"parts": {"a": 0.1, "b": 0.899}}),
+        (b.TARGET, {"machine": 0.9, "cores": {"a": 0.5, "b": 0.4}}, {"machine": 0.9, "cores": {"a": 0.5, "b": 0.39}}),
+        (b.THROTTLING, {"throttled": 0.1}, {"throttled": 0.099}),
+        (b.DISK, {"disk": 0.9}, {"disk": 0.899}),
+        (b.QUEUE, {"pauses": 0.1}, {"pauses": 0.099}),
+        (b.CLIENTS, {"worked": 1.5}, {"worked": 1.51}),
+        (b.CLIENTS, {"worked": 0.3, "threads": 5.0}, {"worked": 0.31, "threads": 5.0}),
+    ],
+)
+def test_a_limit_is_named_from_its_threshold_on(name, reached, below):
+    assert b.bottleneck(replace(IDLE, **reached)).name == name
+    assert b.bottleneck(replace(IDLE, **below)).name == b.UNKNOWN
+
+
+def test_what_was_not_told_and_merges_that_are_slowed_down_by_design_are_no_limit():
+    unknown = dict.fromkeys(("client", "process", "machine", "throttled", "merge_throttled", "disk"))
+    assert b.bottleneck(replace(IDLE, parts={}, worked=0.0, target_cores=0.0, **unknown)).name == b.UNKNOWN
+    assert b.bottleneck(replace(IDLE, merge_throttled=1.0)).name == b.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "clients, bulk_size, cores, option",
+    [
+        (1, 1000, 2.0, "try bulk_indexing_clients:2, or bulk_size:10000"),
+        (3, 2000, 8.5, "try bulk_indexing_clients:9, or bulk_size:10000"),
+        (4, 500, 8.0, "try bulk_indexing_clients:8, or bulk_size:5000"),
+        (4, 10_000, 4.0, "try bulk_indexing_clients:8"),
+    ],
+)
+def test_more_clients_are_twice_as_many_or_one_for_each_core_and_requests_ten_times_as_large(
+    clients, bulk_size, cores, option
+):
+    usage = replace(IDLE, clients=clients, bulk_size=bulk_size, target_cores=cores, worked=0.5)
+    assert b.bottleneck(usage).option == option
+
+
+def test_stretches_count_by_their_time_and_what_one_does_not_tell_by_that_of_the_other():
+    one = replace(
+        IDLE, cores={"a": 1.0}, parts={"a": 0.5}, sent=1.0, disk=None, client=None, rejected=3, on_time=True, pauses=0.4
+    )
+    two = replace(IDLE, seconds=30.0, cores={"a": 2.0, "b": 4.0}, parts={"a": 1.0, "b": 0.4}, sent=3.0, disk=0.6)
+    two = replace(two, client=None, rejected=4, machine=0.7)
+    found = b.pooled([one, two])
+    assert found.cores == pytest.approx({"a": 1.75, "b": 4.0})
+    assert found.parts == pytest.approx({"a": 0.875, "b": 0.4}) and found.busiest == "a"
+    known = {"seconds": 40, "clients": 4, "bulk_size": 1000, "process": 0.1, "machine": 0.6, "pauses": 0.1, "sent": 2.5}
+    known |= {"disk": 0.6, "rejected": 7, "worked": 2, "threads": 1, "target_cores": 2, "machine_cores": 2}
+    assert {key: getattr(found, key) for key in known} == pytest.approx(known)
+    assert (found.client, found.on_time, found.knobs) == (None, False, IDLE.knobs)
+    assert b.pooled([replace(one, on_time=True), replace(two, on_time=True)]).on_time
+    assert b.pooled([]) is None
+
+
+def test_a_load_is_told_by_what_its_requests_and_the_monitor_counted_in_its_time():
+    of = loaded(clients=4, took=80, of={"retry_wait_ms": 5.0, "repeated_docs": 2}, params=",number_of_shards:3")
+    of.samples.append(look(25, cores=2.0, client=2.0, process=2.0, busy=1.0, throttled=1.0, disk=1.0))
+    (load,) = rates.loads(of)
+    found = b.of_load(of, load)
+    assert load.seconds == pytest.approx(19.91)
+    assert found.cores == pytest.approx({"target-1": 0.2}) and found.parts == pytest.approx({"target-1": 0.1})
+    known = {"seconds": 19.91, "clients": 4, "bulk_size": 1000, "client": 0.1, "process": 0.1, "machine": 0.3}
+    known |= {"machine_cores": 2, "pauses": 800 * 0.005 / 19.91 / 4, "rejected": 1600, "throttled": 0, "disk": 0.1}
+    known |= {"sent": 800 * 0.085 / 19.91, "worked": 800 * 0.08 / 19.91, "threads": 3, "target_cores": 2}
+    assert {key: getattr(found, key) for key in known} == pytest.approx(known)
+    assert found.merge_throttled is None and b.of_load(replace(of, local=False), load).machine is None
+
+
+def test_a_cell_is_told_by_what_it_counted_and_by_looks_in_its_time():
+    counted = {"refresh_wall_ms": 1000.0, "target_cpu_ms": 5000.0, "client_cpu_ms": 400.0, "clients": 2}
+    counted |= {"bulk_size": 500, "retry_wait_ms": 800.0, "repeated_docs": 30, "send_ms": 6000.0, "took_ms": 2000.0}
+    looks = [look(at, throttled=0.2, disk=0.3) for at in (0, 2, 4)] + [look(6, throttled=0.9, disk=0.9)]
+    of = replace(race(), samples=[cell("x", **counted), *looks])
+    found = b.of_cells(of, ("clients", "size"))["x"]
+    assert found.cores == pytest.approx({"all nodes": 1.0}) and found.parts == pytest.approx({"all nodes": 0.5})
+    known = {"seconds": 4, "clients": 2, "bulk_size": 500, "client": 0.1, "process": 0.1, "machine": 0.55}
+    known |= {"pauses": 0.1, "rejected": 30, "throttled": 0.2, "disk": 0.3, "sent": 1.5, "worked": 0.5}
+    known |= {"threads": 1, "target_cores": 2}
+    assert {key: getattr(found, key) for key in known} == pytest.approx(known)
+    assert found.merge_throttled is None
+    apart = b.of_cells(replace(of, local=False), ("clients", "size"))["x"]
+    assert apart.machine is None

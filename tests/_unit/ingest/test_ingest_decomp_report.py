@@ -233,3 +233,48 @@ def test_the_answer_is_the_fastest_client_once_a_verdict_is_carried():
     alone = dict(answer_of(race(late, design="one-at-a-time")).lines())["recommended"]
     assert alone.startswith("no-source: ")
     assert dict(answer_of(race(rounds=5)).lines())["recommended"] == "nothing: a verdict takes ingest_rounds:20"
+
+
+@pytest.mark.parametrize("factors, chosen", [((0.9, 1.15), "clients-2"), ((1.2, 1.2), "clients-4")])
+def test_the_first_step_that_is_not_shown_to_be_slower_than_the_fastest_is_recommended(factors, chosen):
+    of = race(WALL_S | {"no-source": 4.999})
+    for sample in of.samples:
+        if sample.cell == "clients-2":
+            sample.meta["wall_ms"] *= factors[sample.meta["round"] % 2]
+    recommended = dict(answer_of(of).lines())["recommended"]
+    assert recommended.startswith(f"{chosen}: ")
+    assert recommended.endswith("; no-source, the fastest, is not shown to be faster")
+
+
+def test_the_three_steps_that_save_most_are_named_with_what_they_save():
+    """Each of 20 rounds is as slow, so that seconds are the same in all of them."""
+    of = race()
+    for sample in of.samples:
+        wall_ms = 100 * WALL_S[sample.cell]
+        sample.meta.update(wall_ms=wall_ms, client_cpu_ms=wall_ms / 20)
+    lines = dict(answer_of(of).lines())
+    assert lines["naive"] == "20.0 s [20.0, 20.0] per million rows"
+    saved = {"orjson": 6, "clients-2": 3, "filter-path": 2}
+    assert lines["saves most"] == "; ".join(f"{name} {s:.2f} s [{s:.2f}, {s:.2f}]" for name, s in saved.items())
+    assert lines["client's CPU"].startswith("5.0 % [5.0 %, 5.0 %] of the wall time of clients-2")
+
+
+def test_costs_are_those_of_one_client_with_requests_of_a_thousand_rows_each_loop_once():
+    of = race()
+    for i, name in enumerate(WALL_S, 1):
+        for sample in of.samples:
+            if sample.cell == name:
+                sample.meta.update(
+                    encode_ms=i * sample.meta["rows"] / 1e6, parse_ms=100 * i * sample.meta["rows"] / 1e6
+                )
+    found = {cost.name: (str(cost.loops[0]), round(cost.each.value, 6)) for cost in explained.costs(of)}
+    at = {name: i for i, name in enumerate(WALL_S, 1)}
+    assert found == {
+        "encoding, naive": ("encode json", 1 * at[NAIVE]),
+        "parsing, naive": ("decode full, json", 100 * at[NAIVE]),
+        "encoding, orjson": ("encode orjson", at["orjson"]),
+        "encoding, constant-action": ("encode orjson, constant action", at["constant-action"]),
+        "parsing, filter-path": ("decode filtered, json", 100 * at["filter-path"]),
+        f"encoding, {SLICES}": ("encode slices", at[SLICES]),
+        f"parsing, {NATIVE}": ("decode full, Rally's partial parser", 100 * at[NATIVE]),
+    }

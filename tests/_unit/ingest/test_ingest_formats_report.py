@@ -9,7 +9,7 @@ from _tools.report.race import Race, Sample
 from _tools.report.stats import Estimate
 from _tools.report.write import sheets
 from cluster_metrics.ingest._report import ingest_formats as explained
-from cluster_metrics.ingest._report.format_cells import Cells, overall, shape
+from cluster_metrics.ingest._report.format_cells import Cells, overall, saved, sensitivity, shape
 from cluster_metrics.ingest._report.format_claims import holds_by
 from cluster_metrics.ingest.samples import CELL
 
@@ -228,3 +228,76 @@ def test_numbers_of_clients_are_changes_over_the_least():
     gain = gains["metrics, 4 clients, at 1,000 a request"]
     assert (gain.against, gain.times.value) == ("metrics, 1 client, 1,000 a request", pytest.approx(2))
     assert "10,000 documents a request (metrics, 1 client)" in gains
+
+
+def test_verdicts_on_time_and_on_cpu_time_stand_beside_their_own_figures():
+    of = race(cpu={"json": 2.0, "smile-32": 2.0 / 0.9 * 1.2})
+    found = table(explained.sections(of), "throughput").rows
+    assert [row["bulk_size"] for row in found] == ["100", "1,000", "10,000", "50,000", "all"]
+    for row in found:
+        assert (row["gain"].value, row["cpu"].value) == pytest.approx((1 / 0.9, 1.2))
+        assert (row["faster"], row["cheaper"]) == ("improved", "regressed")
+    lines = dict(answer_of(of).lines())
+    assert lines["target's CPU"] == "1.20 × [1.20, 1.20] that of JSON at best (smile-32, metrics, 1 client)"
+
+
+def test_the_ends_of_the_bulk_sizes_are_held_against_those_between_them():
+    cells = Cells(race(factors=dict(zip(SIZES, (0.8, 0.98, 0.9, 0.7)))))
+    (series,) = cells.compared
+    between = (0.98 * 0.9) ** 0.5
+    assert shape(cells, series, 0).value == pytest.approx(between / 0.8)
+    assert shape(cells, series, -1).value == pytest.approx(between / 0.7)
+    assert sensitivity(cells, series).value == pytest.approx((20 * 0.8 / (9 * 0.7)) / (20 / 8))
+
+
+def test_what_is_saved_is_a_mean_over_bulk_sizes_and_of_pauses_over_rounds():
+    of = of_pauses(0.0, 0.0, 0.0, 1.0)
+    cells = Cells(of)
+    (series,) = cells.compared
+    assert saved(cells, series, "wall_ms").value == pytest.approx(0.1 * sum(WALL_S.values()) / 4)
+    assert saved(cells, series, "gc_ms").value == pytest.approx(0.25)
+
+
+def of_pauses(*seconds):
+    """A race whose rounds are alike but for the pauses of JSON, in s per million documents, one round after another."""
+    of = race()
+    for sample in of.samples:
+        if sample.kind == "ingest-cell":
+            json = sample.meta["encoding"] == "json"
+            sample.meta["wall_ms"] = 100 * WALL_S[sample.meta["bulk_size"]] * (1 if json else 0.9)
+            sample.meta["gc_ms"] = 100 * seconds[sample.meta["round"] % len(seconds)] if json else 0.0
+    return of
+
+
+@pytest.mark.parametrize(
+    "seconds, holds",
+    [((0.9,), "yes"), ((0.3,), "no"), ((0.2, 1.0), "undecided"), ((0.0, 1.0), "undecided")],
+)
+def test_pauses_are_most_of_the_1_2_s_that_are_saved_if_all_of_their_interval_says_so(seconds, holds):
+    found = rows(explained.sections(of_pauses(*seconds)), "claims")[GC]
+    assert found["holds"] == holds and found["seen"].startswith("of 1.18 [1.18, 1.18] s saved per million, ")
+
+
+@pytest.mark.parametrize("size, holds", [(88, "no"), (86, "yes"), (77, "yes"), (76, "no")])
+def test_10_to_20_percent_less_over_the_network_are_neither_less_nor_more(size, holds):
+    of = race()
+    for sample in of.samples:
+        if sample.meta.get("encoding") == "smile-32":
+            sample.meta["bytes_out"] = size * 1e5
+    assert rows(explained.sections(of), "claims")[NETWORK]["holds"] == holds
+
+
+def test_what_a_configuration_costs_is_per_million_documents_and_per_request():
+    of = of_pauses(0.0, 0.0, 0.0, 1.0)
+    for sample in of.samples:
+        if sample.kind == "ingest-cell":
+            sample.meta.update(send_ms=500.0, index_ms=700.0, client_cpu_ms=sample.meta["wall_ms"] / 4)
+            sample.meta.update(target_cpu_ms=2 * (sample.meta["wall_ms"] + 100), refresh_wall_ms=100.0)
+    found = {(row["format"], row["bulk_size"]): row for row in table(explained.sections(of), "costs").rows}
+    row = found["json", "1,000"]
+    known = {"wall_ms": 10, "target_cpu_ms": 22, "index_ms": 7, "client_cpu_ms": 2.5}
+    assert {key: row[key].value for key in known} == pytest.approx(known)
+    known = {"target_cpu_ms_used": 2, "client_cpu_ms_used": 0.25, "request_ms": 5, "mb": 96, "pauses_ms": 250}
+    assert {key: row[key] for key in known} == pytest.approx(known)
+    assert found["smile-32", "50,000"]["request_ms"] == pytest.approx(250)
+    assert found["smile-32", "50,000"]["pauses_ms"] == 0

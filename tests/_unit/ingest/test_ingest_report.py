@@ -1,6 +1,8 @@
 """The reports of the ingest challenges, from samples whose rates and shares are known."""
 
 import csv
+import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -281,3 +283,181 @@ def test_the_answer_to_an_ingest_is_its_rate_and_where_the_time_goes():
     assert lines["steady rate"] == "4,000 documents/s [4,000, 4,000]"
     assert lines["client time"].startswith("client and network 55.0 % (n = 2); indexing 30.0 %")
     assert lines["documents"].startswith("160,000 sent, 160,000 acknowledged, 160,000 found")
+
+
+def evenly(rate, seconds=60):
+    """Two clients in turn send ten requests a second; what is acknowledged of a second is its rate.
+
+    :param rate: documents per second, by the second.
+    """
+    return [bulk(1, i % 2, i / 10, **{"success-count": rate(i // 10) // 10}) for i in range(10 * seconds)] + [
+        epoch_sample(1)
+    ]
+
+
+@pytest.mark.parametrize(
+    "goal, verdict",
+    [
+        (900, "**Reached, with a headroom of 11.3 %**"),
+        (1000, "**Too close to call:** the steady rate is 100.2 %"),
+        (1100, "**Not reached:** the steady rate is 91.1 %"),
+    ],
+)
+def test_a_verdict_on_a_target_takes_the_whole_interval_of_the_steady_rate(goal, verdict):
+    of = race(f"epochs:2,target_docs_per_second:{goal}", evenly(lambda second: 900 if second % 2 else 1100))
+    assert verdict in page(append, of)
+    average = rows(append.sections(of), "target")["steady rate, mean"]["rate"]
+    assert average.low < 1000 < average.high and average.value == pytest.approx(1000, rel=0.02)
+    missed = [w.seen.split(":")[0] for w in append.warnings(of)]
+    assert missed == {900: [], 1000: ["target too close to call"], 1100: ["target not reached"]}[goal]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_paced_load_is_on_time_or_late_only_if_the_whole_interval_says_so(first):
+    """It is late by 0 s and 0.3 s in turn, and so by up to 2 ms a second more or less in the end."""
+    at = [i / 10 + 0.3 * ((i // 54 + first) % 2) for i in range(600)]
+    samples = [bulk(1, i % 2, s) for i, s in enumerate(sorted(at))] + [epoch_sample(1)]
+    of = race("epochs:2,paced:true,target_docs_per_second:1000", samples)
+    late = rates.falling_behind(of, 1000)
+    assert late.low < append.BEHIND < late.high and (late.value < append.BEHIND) is (first == 0)
+    assert "**Too close to call:** the load was paced and kept" in page(append, of)
+    assert [w.kind for w in append.warnings(of)] == ["target-missed"]
+    assert dict(answer_of(of_append(of)).lines())["target"].startswith("too close to call: ")
+
+
+def test_the_rate_of_a_paced_load_is_that_outside_of_its_spike_and_a_spike_that_of_its_own_time():
+    """2,000 documents a second, 4,000 in the spike of a minute after one, and 5,000 in the last minute."""
+    of = evenly(lambda s: 4000 if 60 <= s < 120 else 5000 if s >= 240 else 2000, seconds=300)
+    asked = "epochs:2,target_docs_per_second:2000,spike_minutes:1,spike_docs_per_second:4000"
+    paced, free = race(f"{asked},paced:true", of), race(asked, of)
+    found = rows(append.sections(paced), "target")  # of buckets of 5 s from 30 s to 295 s
+    assert found["steady rate, mean"]["rate"].value == pytest.approx((30 * 2000 + 11 * 5000) / 41)
+    assert found["steady rate, median"]["rate"].value == pytest.approx(2000)
+    told = [dict(answer_of(of_append(r)).lines())["spike"] for r in (paced, free)]
+    assert all(text.startswith("reached: ") and text.endswith(" of 4,000 documents/s") for text in told)
+    assert [float(text.split()[1].replace(",", "")) for text in told] == pytest.approx([4000, 5000], rel=0.002)
+    short = evenly(lambda s: 2000, seconds=119)
+    assert "too short for a spike" in page(append, race(f"{asked},paced:true", short))
+    assert "too short for a spike" not in page(append, race(asked, short))
+
+
+@pytest.mark.parametrize("part, verdict", [(0.985, "not reached"), (0.995, "reached")])
+def test_a_spike_is_reached_at_99_percent_of_its_rate(part, verdict):
+    asked = f"epochs:2,target_docs_per_second:1000,spike_minutes:1,spike_docs_per_second:{round(2000 / part)}"
+    of = race(asked, evenly(lambda s: 2000, seconds=130))
+    assert dict(answer_of(of_append(of)).lines())["spike"].startswith(f"{verdict}: ")
+
+
+def test_rates_are_told_as_json_per_day_by_the_bytes_of_a_row():
+    found = rows(append.sections(race("epochs:2,target_gb_per_day:10")), "target")
+    goal, average = found["target"], found["steady rate, mean"]
+    assert goal["gb"] == pytest.approx(10)
+    assert average["gb"] == pytest.approx(10 * average["rate"].value / goal["rate"])
+
+
+@pytest.mark.parametrize(
+    "rate, said, even",
+    [
+        (lambda s: 200 if s % 10 == 5 else 1000, "% above the mean: most of the time the rate is higher", "uneven"),
+        (lambda s: 2000 if s % 10 == 5 else 1000, "% below the mean: bursts pull the mean up", "uneven"),
+        (lambda s: 800 if s % 10 == 5 else 1000, "Median and mean differ by", "even"),
+    ],
+)
+def test_stalls_and_bursts_are_told_by_median_and_mean(rate, said, even):
+    of = race("epochs:2", evenly(rate))
+    assert said in page(append, of)
+    assert dict(answer_of(of_append(of)).lines())["its median"].endswith(f": the rate is {even}")
+
+
+def test_documents_of_others_are_those_of_all_epochs():
+    samples = [*load(1, 0), epoch_sample(1, foreign_docs=5.0), *load(2, 100), epoch_sample(2, foreign_docs=7.0)]
+    (warning,) = append.warnings(race(samples=samples))
+    assert (warning.kind, warning.value) == ("not-alone", 12)
+    assert "Warning: 12 documents were indexed into other indices meanwhile" in page(ingest, race(samples=samples))
+    assert "other indices meanwhile" not in page(ingest, race())
+
+
+def test_merges_and_slow_buckets_are_counted_within_steady_windows():
+    """The second of two clients is done in bucket 20 of 25, so that the window is from 3 to 20."""
+    rate = {1: 10, 7: 10, 24: 10}
+    samples = [bulk(1, 0, i / 10, **{"success-count": rate.get(i // 10, 100)}) for i in range(250)]
+    samples += [bulk(1, 1, i / 10, **{"success-count": rate.get(i // 10, 100)}) for i in range(205)]
+    samples += [look(at, merges=int(at in (1, 5, 7, 23))) for at in range(25)]
+    section = ingest.rate_section(race(samples=[*samples, epoch_sample(1)]))
+    assert (
+        "A merge was under way in 2 of the 17 buckets of steady windows, and in 1 of the 1 slow ones." in section.text
+    )
+    (row,) = rows([section], "rates").values()
+    assert (row["window"], row["slow"]) == ("3.00 to 20.0", "1 of 17")
+    assert (row["mean"].value, row["median"].value) == pytest.approx(((16 * 2000 + 200) / 17, 2000))
+    acknowledged = sum(s.meta["success-count"] for s in samples if s.kind == "ingest-bulk")
+    assert (row["seconds"], row["rate"]) == pytest.approx((24.91, acknowledged / 24.91))
+
+
+def node(at_s, **per_s):
+    """What a node tells at a time whose counters grow by so much a second."""
+    levels = {"merges": 0, "active": 0, "queue": 0, "rejected": 0} | per_s.pop("levels", {})
+    return {"at": 1000 * at_s} | levels | {key: value * at_s for key, value in ({"cpu_ms": 500.0} | per_s).items()}
+
+
+def test_what_happened_beside_the_rate_is_the_sum_over_nodes_in_the_units_of_its_strip():
+    grown = {"gc_old_ms": 4.0, "index_throttle_ms": 30.0, "merge_throttle_ms": 50.0, "held_ns": 2e7}
+    grown |= {"disk_read_kb": 1000.0, "disk_write_kb": 3000.0, "disk_ops": 40.0}
+    levels = {"active": 3, "queue": 5}
+
+    def seen(at):
+        nodes = {"target-1": node(at, **grown, levels=levels), "other": node(at, **grown, levels=levels, cpu_ms=1500.0)}
+        return replace(look(at), meta=look(at).meta | {"nodes": json.dumps(nodes)})
+
+    again = [bulk(2, 0, 109.0, repeated_docs=40)]
+    samples = [*load(1, 0), epoch_sample(1), *load(2, 100), *again, epoch_sample(2), seen(103), seen(104)]
+    of = replace(race(samples=samples), target=[{"node": "target-1", "cores": 2}, {"node": "other", "cores": 2}])
+    _, beside = (f.spec for f in ingest.rate_section(of).figures)
+    drawn = next(v["values"] for v in (layer["data"] for layer in beside["layer"]) if "series" in v["values"][0])
+    second = rates.loads(of)[0].seconds + rates.loads(of)[0].width
+    known = {
+        "old collections": 8.0,
+        "indexing throttled": 60.0,
+        "merges throttled": 100.0,
+        "held by a cgroup": 40.0,
+        "disk, read": 2.048,
+        "disk, written": 6.144,
+        "disk, operations": 80.0,
+        "target, its busiest node": 75.0,
+        "write threads at work": 6.0,
+        "write queue": 10.0,
+    }
+    found = {name: [row for row in drawn if row["series"] == name] for name in known}
+    assert {name: shown[0]["value"] for name, shown in found.items()} == pytest.approx(known)
+    assert found["old collections"][0]["at"] == pytest.approx(second + 3.5)
+    assert [row["at"] for row in found["write queue"]] == pytest.approx([second + 3, second + 4])
+    assert {row["run"] for row in drawn if row["series"] in known} == {2}
+    (repeated,) = [row for row in drawn if row["series"] == "sent again" and row["value"]]
+    assert (repeated["value"], repeated["run"]) == (pytest.approx(40 / 0.5), 2)
+    assert repeated["at"] == pytest.approx(second + 9.25)
+
+
+def test_sheets_count_requests_by_epoch_and_bytes_in_megabytes(tmp_path):
+    figures = {"send_ms": 9.0, "parse_ms": 0.1, "encode_ms": 0.2, "bytes_out": 9, **dict.fromkeys(REPEATED, 0)}
+    refused = {"success-count": 60, "error-count": 40}
+    samples = [bulk(1, 0, 0.0, **figures), bulk(2, 1, 100.0, **figures), bulk(1, 1, 0.5, **figures | refused)]
+    samples += [epoch_sample(1, merge_bytes=3e6, translog_bytes=5e5, acknowledged=79_960), epoch_sample(2)]
+    for sheet in sheets(race(samples=samples)):
+        sheet.write_csv(tmp_path)
+    with open(tmp_path / "es_profile_ingest_batches.csv") as f:
+        found = [[float(r[k]) for k in ("epoch", "batch", "client", "rows", "errors")] for r in csv.DictReader(f)]
+    assert found == [[1, 1, 0, 100, 0], [1, 2, 1, 100, 40], [2, 1, 1, 100, 0]]
+    with open(tmp_path / "es_profile_ingest_epoch.csv") as f:
+        first = next(csv.DictReader(f))
+    assert [float(first[key]) for key in ("rows", "merge_mb", "translog_mb", "took_sum_ms")] == [79_960, 3, 0.5, 16_000]
+
+
+def test_documents_and_requests_of_older_races_are_told_as_far_as_they_were_recorded():
+    sizes = {"bytes_out": 960_000.0, "bytes_in": 40_000.0}
+    text = ingest.documents(race(samples=[*load(1, 0), epoch_sample(1, **sizes)]))
+    assert "12.0 bytes sent per document, 0.50 received" in text and "store: 50.0 bytes per document" in text
+    assert "received" not in ingest.documents(race(samples=[*load(1, 0), epoch_sample(1, bytes_out=960_000.0)]))
+    old = epoch_sample(1, retries=3)
+    for key in ("repeated_docs", "retry_wait_ms"):
+        del old.meta[key]
+    assert ingest.repeated(race(samples=[*load(1, 0), old])) == "3 requests repeated after status 429"

@@ -1,5 +1,8 @@
 """The report of cpu-profile, on a race that is made of known costs and written as make writes it."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fakes import rows, table
@@ -14,6 +17,8 @@ from _tools.report.text import percent
 from cluster_metrics.query._report import cpu_profile as explained
 from cluster_metrics.query._report import three_ways
 from cluster_metrics.query.cpu_profile import PLAIN, SAMPLED
+from cluster_metrics.query.profile_tree import AGGREGATION_PARTS, PARTS
+from cluster_metrics.query.query_profile import COVERAGE, ON
 
 AGG = "org.elasticsearch.search.aggregations.metrics"
 THREAD = "elasticsearch[target-1][search_worker][T#1]"
@@ -231,3 +236,58 @@ def test_sheets_and_stacks_hold_what_a_coverage_took_by_all_clocks(race):
         [row] = [r for r in table_of.rows if r["configuration"] == "A-serial" and r["cpu_ms"]]
         assert (row["cpu_ms"], row["half_ms"]) == (pytest.approx(walls.mean()), pytest.approx(half))
         assert row[key] in ("filtering", "org.apache.lucene.search.ConjunctionDISI.doNext")
+
+
+def profiled(race, **changes):
+    """The race with coverages by the profile API: of 100 ms of ``took`` 15 prepare and filter, 75 collect, of which 70
+    feed the aggregations, percentiles and sums by 3 to 1."""
+    parts = [*AGGREGATION_PARTS, "other"]
+    meta = {f"{kind}_{part}_ms": 0.0 for kind in ("percentiles", "sums") for part in parts}
+    meta |= {f"query_{part}_ms": 0.0 for part in PARTS}
+    meta |= {"took_ms": 100.0, "rewrite_ms": 1.0, "query_build_scorer_ms": 4.0, "query_leaves_ms": 10.0}
+    meta |= {"collector_ms": 75.0, "collector_aggregations_ms": 70.0, "sums_build_leaf_collector_ms": 10.0}
+    meta |= {"percentiles_collect_ms": 120.0, "sums_collect_ms": 30.0, "searches": 30} | changes
+    own = [Sample(COVERAGE, 0, ON, 100.0, meta | {"round": r}) for r in range(1, 41)]
+    return replace(race, samples=[*race.samples, *own])
+
+
+def test_the_profile_api_tells_shares_of_took_with_the_collectors_by_what_they_feed(race):
+    found = rows(explained.sections(profiled(race)), "three ways")
+    shares = {part: row["api"].value for part, row in found.items()}
+    assert shares == pytest.approx({"percentiles": 0.525, "sums": 0.175, "filter and visit": 0.2, "the rest": 0.1})
+    text = next(s.text for s in explained.sections(profiled(race)) if s.title == "Three ways to the same answer")
+    assert re.search(r"They differ most on percentiles: 52\.5 % by the profile API, 7\d\.\d % by \w+", text)
+
+
+def test_a_way_that_was_not_recorded_is_left_out(race):
+    api = (row.get("api") for row in rows(explained.sections(race), "three ways").values())
+    assert set(api) == {None}
+    without = [s for s in race.samples if s.cell != "B-serial"]
+    assert three_ways.sections(replace(race, samples=without), sampled.sampled(race, explained.HOW)) == []
+
+
+@pytest.mark.parametrize(
+    "stack, part",
+    [
+        (SUM, "sums"),
+        (DIGEST, "percentiles"),
+        (f"{SUM};org.elasticsearch.tdigest.MergingDigest.add", "percentiles"),
+        (f"{DIGEST};java.util.Arrays.sort", "percentiles"),
+        (FILTER, "filter and visit"),
+        (f"{SEARCH};{AGG}.CompensatedSum.add", "sums"),
+        (COMPILER, "the rest"),
+        (f"{THREAD};org.elasticsearch.search.fetch.FetchPhase.execute", "the rest"),
+    ],
+)
+def test_a_stack_belongs_to_the_aggregator_in_it_whoever_that_calls(stack, part):
+    assert three_ways.part(tuple(stack.split(";"))) == part
+
+
+def test_by_subtraction_a_part_is_what_goes_with_it():
+    values = {"A-serial": [10.0, 20.0], "B-serial": [30.0, 50.0], "D_td-serial": [100.0, 200.0]}
+    found = three_ways.by_subtraction({name: np.array(of) for name, of in values.items()})
+    assert {part: shares.tolist() for part, shares in found.items()} == {
+        "percentiles": pytest.approx([0.7, 0.75]),
+        "sums": pytest.approx([0.2, 0.15]),
+        "filter and visit": pytest.approx([0.1, 0.1]),
+    }

@@ -4,11 +4,12 @@ from fakes import rows
 from hypothesis import given
 from hypothesis import strategies as st
 
+from _tools.report.answer import RaceWarning, answer_of
 from _tools.report.race import Race, Sample
 from _tools.report.stats import median, widening
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import number, percent
-from cluster_metrics.query._report.query_decomp import headline, reference, sections
+from cluster_metrics.query._report.query_decomp import changes, drift_check, headline, reference, sections
 
 samples = st.lists(st.floats(0.1, 1e6), min_size=15, max_size=40).map(np.array)
 
@@ -120,3 +121,75 @@ def test_sections_without_their_cells_are_left_out():
     assert "Where the production query's time goes" not in [section.title for section in found]
     assert rows(found, "changes")["by msearch (D_td-msearch)"]["speedup"].value == pytest.approx(4)
     assert rows(found, "transports")["D_td"]["saved"].value == pytest.approx(0.75)
+
+
+def passes(cell, levels, each=5, **of_last):
+    """Samples of a headline cell: each pass has coverages alike, and its last one what was counted over the pass.
+
+    :param levels: wall time by pass.
+    :param of_last: likewise a figure by pass.
+    """
+    variant, _, transport = cell.rpartition("-")
+    about = {"variant": variant, "transport": transport, "max_percentile_error": 0.0, "parallelism": 1.0}
+    for which, ms in levels.items():
+        meta = about | {"pass": which, "wall_ms": ms, "took_ms": ms}
+        for i in range(each):
+            counted = {key: of[which] for key, of in of_last.items()} if i == each - 1 else {}
+            yield Sample("query-cell", which, cell, ms, meta | counted)
+
+
+def test_cpu_time_is_counted_over_a_pass_and_told_per_coverage():
+    serial = passes("D_td-serial", {1: 400.0, 2: 410.0, 3: 420.0}, target_cpu_ms={1: 1500.0, 2: 2500.0, 3: 2000.0})
+    msearch = passes("D_td-msearch", {1: 100.0}, each=10, target_cpu_ms={1: 2000.0})
+    planned = race({"D_td-serial": 400.0, "D_td-msearch": 100.0})
+    of = Race(planned.document, [*serial, *msearch, *planned.samples], {})
+    found = rows(sections(of), "cpu")
+    assert {cell: (row["n"], row["cpu_ms"]) for cell, row in found.items()} == {
+        "D_td-msearch": (1, 200),
+        "D_td-serial": (3, 400),
+    }
+    (gain,) = changes(of)
+    assert gain.costs["target_cpu"].value == pytest.approx(0.5) and gain.times.value == pytest.approx(4)
+
+
+@pytest.mark.parametrize("last, warned", [(100.0, False), (104.9, False), (105.1, True), (94.9, True), (95.1, False)])
+def test_the_last_pass_may_differ_from_the_first_by_5_percent(last, warned):
+    levels = {2: 500.0, 3: last, 1: 100.0}
+    of = Race({"race-id": "x", "challenge": "query-decomp"}, list(passes("D_td-serial", levels)), {})
+    found = drift_check(of)
+    assert isinstance(found, RaceWarning) is warned
+    if warned:
+        assert found.value == pytest.approx(last / 100 - 1)
+    else:
+        assert f"took {number(last)} ms in the last pass, 100 ms in the first" in found
+    assert drift_check(Race(of.document, list(passes("D_td-serial", {1: 100.0})), {})) == ""
+
+
+@pytest.mark.parametrize(
+    "msearch, hdr, recommended",
+    [
+        (250.0, 600.0, "by msearch: 250 ms a coverage; p50 and p90 off by at most 1 % (production 2 %)"),
+        (600.0, 250.0, "HDR, serial: 250 ms a coverage; p50 and p90 off by at most 5 % (production 2 %)"),
+        (995.0, 1200.0, "nothing: no gain is shown beyond noise"),
+    ],
+)
+def test_the_fastest_change_that_is_shown_is_recommended_with_its_greatest_error(msearch, hdr, recommended):
+    of = race({"D_td-serial": 1000.0, "D_td-msearch": msearch, "D_hdr-serial": hdr}, rounds=20)
+    for sample in of.samples:
+        greatest = {"D_hdr-serial": 0.05, "D_td-msearch": 0.01, "D_td-serial": 0.02}[sample.cell]
+        sample.meta["max_percentile_error"] = greatest if sample.meta["round"] == 7 else greatest / 10
+    assert dict(answer_of(of).lines())["recommended"] == recommended
+    found = rows(sections(of), "accuracy")
+    assert {name: (row["n"], row["error"]) for name, row in found.items()} == {"D_td": (40, 0.02), "D_hdr": (20, 0.05)}
+
+
+def test_few_rounds_recommend_no_change():
+    of = race({"D_td-serial": 1000.0, "D_td-msearch": 250.0}, rounds=19)
+    assert dict(answer_of(of).lines())["recommended"] == f"nothing: a verdict takes {of.record.compared.parameter}:20"
+
+
+def test_the_greatest_part_by_subtraction_is_named_where_the_fit_lacks_its_cells():
+    lines = dict(answer_of(race(COSTS)).lines())
+    assert lines["3 percentiles, t-digest"] == "80.0 % [80.0 %, 80.0 %] of 1,000 ms a coverage"
+    sums = dict(answer_of(race(COSTS | {"B-serial": 820.0, "C_td-serial": 120.0})).lines())
+    assert sums["3 sums"] == "80.0 % [80.0 %, 80.0 %] of 1,000 ms a coverage"

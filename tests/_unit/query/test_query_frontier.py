@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fakes import FakeEs, Script, track_of, values
+from fakes import FakeEs, Script, rows, track_of, values
 
 from _tools.report.answer import answer_of
 from _tools.report.race import Race, Sample
@@ -282,3 +282,64 @@ def test_the_cpu_time_of_a_change_is_told_by_that_of_production():
         made.samples.append(Sample("frontier-cpu", 30, "frontier-cpu", 1.0, meta))
     costs = {gain.change.text: gain.costs["target_cpu"] for gain in explained.changes(made)}
     assert costs["HDR, 1 digits"] == 0.25 and np.isnan(costs["HDR, 3 digits"])
+
+
+def recommended(made):
+    return dict(answer_of(made).lines())["recommended"]
+
+
+@pytest.mark.parametrize(
+    "key, round_off, name",
+    [("sum_error", 0.02, "hdr-3"), ("percentile_error", 0.02, "hdr-3"), ("extreme_error", 0.02, "hdr-2")],
+)
+def test_percentiles_and_sums_of_every_round_keep_to_the_error_and_extremes_need_not(key, round_off, name):
+    made = race(production=(400.0, 0.004), hdr_2=(100.0, 0.005), hdr_3=(200.0, 0.0004))
+    for sample in made.samples:
+        if (sample.cell, sample.meta["round"]) == ("hdr-2", 13):
+            sample.meta[key] = round_off
+    assert recommended(made).startswith(f"{name}: ")
+    assert f"take **{name}**" in explained.sections(made)[0].text
+    row = rows(explained.sections(made), "configurations")["hdr-2 ◆"]
+    assert row[key.replace("percentile_error", "error")] == round_off
+
+
+def test_an_error_as_great_as_the_bound_keeps_to_it():
+    made = race(production=(400.0, 0.004), hdr_2=(100.0, 0.01))
+    assert recommended(made).startswith("hdr-2: ")
+    assert recommended(replace(made, parameters={"max_error_permille": 9})).startswith("nothing: no gain is shown")
+
+
+def test_answers_made_at_ingest_and_from_a_filled_cache_are_told_and_not_recommended():
+    made = race(
+        production=(400.0, 0.004),
+        cached=(50.0, 0.004),
+        rollup=(10.0, 0.0),
+        msearch=(100.0, 0.004),
+        hdr_3=(200.0, 0.001),
+    )
+    lines = dict(answer_of(made).lines())
+    assert lines["recommended"].startswith("msearch: 4.00 × [4.00, 4.00] as fast")
+    assert lines["not beaten"] == "msearch, hdr-3, of 3 configurations by time and error"
+    assert lines["limit: rollup"] == "40.0 × [40.0, 40.0], exact, but fixed at ingest"
+    which, _, front, cached, *_ = explained.sections(made)
+    assert "take **msearch**" in which.text and "It is the fastest of 3:" in which.text
+    assert "The limit is a rollup: 40.0 × [40.0, 40.0], exact, but fixed at ingest." in which.text
+    assert list(rows([front], "front")) == ["msearch", "hdr-3"]
+    (row,) = rows([cached], "cached").values()
+    assert (row["off_ms"].value, row["on_ms"].value, row["saved_ms"].value) == (400, 50, 350)
+    assert row["speedup"].value == pytest.approx(8)
+
+
+def test_of_ways_that_are_as_wrong_the_fastest_is_on_the_front_and_of_ways_as_fast_the_most_accurate():
+    made = race(production=(400.0, 0.004), hdr_1=(100.0, 0.01), hdr_2=(200.0, 0.01), hdr_3=(100.0, 0.02))
+    assert [p.name for p in explained.front(explained.points(made))] == ["hdr-1", BASE]
+
+
+def test_a_gain_takes_the_whole_interval():
+    """In half of the rounds it is three times as fast, in the others half as fast."""
+    made = race(production=(400.0, 0.004), hdr_3=(200.0, 0.001))
+    for sample in made.samples:
+        if sample.cell == "hdr-3":
+            sample.meta["wall_ms"] = 133.0 if sample.meta["round"] % 2 else 800.0
+    assert recommended(made) == "nothing: no gain is shown beyond noise"
+    assert "nothing is shown to be faster" in explained.sections(made)[0].text

@@ -175,3 +175,26 @@ def test_the_answer_has_the_greatest_phases_and_what_the_profiler_costs():
     lines = dict(answer_of(race(rounds=20, inflation=2.0)).lines())
     assert lines["the profiler"] == "a search takes 2.00 × [2.00, 2.00] as long with it"
     assert list(lines)[2:4] == ["one search", "collect: 3 percentiles"]
+
+
+def test_collectors_are_timed_on_every_document_and_so_a_mean_over_searches():
+    """One of three searches spends 30 ms more in collectors, 24 of them in aggregations."""
+    whole = race()
+    for sample in whole.samples:
+        if sample.cell == "profile-on" or sample.meta.get("asked_node") == "N002" and sample.cell == "profile-on-call":
+            sample.meta["collector_ms"] += 30.0
+            sample.meta["collector_aggregations_ms"] += 24.0
+    found = of(whole, "tree")
+    assert bounds(found["collectors"]["ms"]) == exactly(15 + 10)
+    assert bounds(found["… of it aggregations"]["ms"]) == exactly(14 + 8)
+    shares = of(whole, "phases")
+    assert bounds(shares["collect: 3 percentiles t-digest"]["ms"]) == exactly(0.75 * (14 + 8) / 2)
+    assert bounds(shares["… of it other collectors"]["ms"]) == exactly((1 + 2) / 2)
+
+
+def test_parts_of_the_query_are_those_of_the_median_search():
+    whole = race()
+    for sample in whole.samples:
+        if sample.cell == "profile-on-call":
+            sample.meta["rewrite_ms"] = {"N001": 1.0, "N002": 2.0, "N003": 9.0}[sample.meta["asked_node"]]
+    assert bounds(of(whole, "tree")["query: rewrite"]["ms"]) == exactly(2)

@@ -401,3 +401,80 @@ def test_every_node_takes_a_row(tmp_path):
     given = {"parameters": values(), "warmup-iterations": 0, "iterations": 2}
     with pytest.raises(exceptions.TrackConfigError, match=r"\[nodes\] is \[30\], allowed are up to"):
         FloorIngestParams(track, given)
+
+
+def test_a_round_that_lacks_a_way_counts_for_no_step():
+    whole = race()
+    lost = {("elasticsearch-full", 3), ("sketch-rows", 9), ("sketch-best", 14)}
+    of = Race(whole.document, [s for s in whole.samples if (s.cell, s.meta["round"]) not in lost], {})
+    *steps, last = explained.steps(explained.Ways(of.of(INGESTED)))
+    assert len(last.ms) == 17 and sum(step.ms for step in steps if not step.part_of) == pytest.approx(last.ms)
+    lines = dict(answer_of(of).lines())
+    assert lines["Elasticsearch"].startswith("takes 7.60 × [7.60, 7.60] as long as the sketch server")
+    best = rows(explained.sections(of), "best")
+    ratios = {row["source"]: (row["ratio"].low, row["ratio"].value, row["ratio"].high) for row in best.values()}
+    assert ratios == {
+        "elasticsearch-full / elasticsearch-best": pytest.approx((76 / 8,) * 3),
+        "elasticsearch-filtered / elasticsearch-best": pytest.approx((66 / 8,) * 3),
+        "sketch-columns / sketch-best": pytest.approx((5, 5, 5)),
+        "elasticsearch-full / sketch-columns": pytest.approx((7.6,) * 3),
+        "elasticsearch-best / sketch-best": pytest.approx((4, 4, 4)),
+    }
+
+
+def test_both_at_their_best_are_told_by_each_other_and_by_what_they_were():
+    text = dict(answer_of(race()).lines())["both at their best"]
+    assert text == "4.00 × [4.00, 4.00] as long; Elasticsearch is then 9.50 × [9.50, 9.50] as fast as before"
+
+
+def test_every_way_is_told_by_its_rate_and_its_times_of_a_thousand_rows_and_bytes_of_a_row():
+    sections = explained.sections(race(spread=0))
+    found, costs = rows(sections, "ways"), rows(sections, "costs")
+    assert {name: row["rate"] for name, row in found.items()} == pytest.approx(
+        {name: 1e6 / ms for name, ms in COSTS.items()}
+    )
+    assert {name: row["wall_ms"].value for name, row in found.items()} == pytest.approx(COSTS)
+    full, columns = costs["elasticsearch-full"], costs["sketch-columns"]
+    known = {"encode_ms": 7.6, "send_ms": 38, "parse_ms": 7.6, "client_cpu_ms": 38, "took_ms": 40, "settle_ms": 2}
+    assert {key: full[key] for key in known} == pytest.approx(known)
+    assert (full["bytes_out"], full["bytes_in"], columns["bytes_in"]) == pytest.approx((1, 3, 1))
+    assert "took_ms" not in columns and "settle_ms" not in columns
+
+
+def test_the_greatest_error_of_any_round_and_the_fastest_answer_are_told():
+    of = race(spread=0)
+    for sample in of.samples:
+        if sample.cell == "sketch-serial" and sample.meta["round"] == 5:
+            sample.meta["max_percentile_error"] = 0.03
+    errors = {row["way"]: row["error"] for row in rows(explained.sections(of), "questions").values()}
+    assert errors == {"D_td-serial": 0.01, "D_td-msearch": 0.01, "sketch-serial": 0.03, "sketch-all": 0.01}
+    for sample in of.samples:
+        if sample.cell == "sketch-all":
+            sample.meta["wall_ms"] = 60.0
+    told = dict(answer_of(of).lines())["production query"]
+    assert told == "10.0 × [10.0, 10.0] as fast from the sketch server (sketch-serial)"
+
+
+def test_the_steps_are_told_at_every_place_where_they_can_be_taken():
+    found = rows(explained.sections(race(spread=0)), "elsewhere")
+    assert {row["source"]: row["ms"].value for row in found.values()} == pytest.approx(
+        {
+            "sketch-rows − sketch-columns": 18,
+            "sketch-rows-items − sketch-columns-items": 18,
+            "elasticsearch-full − elasticsearch-filtered": 10,
+            "sketch-rows-items − sketch-rows": 6,
+            "sketch-columns-items − sketch-columns": 6,
+            "elasticsearch-filtered − sketch-rows": 38,
+            "elasticsearch-full − sketch-rows-items": 42,
+        }
+    )
+
+
+def test_changes_are_the_ways_of_elasticsearch_and_its_transport():
+    of = race(spread=0)
+    gains = [(gain.change.part, gain.against, gain.times.value) for gain in explained.changes(of)]
+    assert gains == [
+        ("ingest", "elasticsearch-full", pytest.approx(76 / 66)),
+        ("ingest", "elasticsearch-full", pytest.approx(76 / 8)),
+        ("query", "D_td-serial", pytest.approx(2)),
+    ]
