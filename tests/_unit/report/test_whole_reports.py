@@ -113,7 +113,7 @@ def alike(expected, found):
 
 
 def held(name, text):
-    file = EXPECTED / f"{name}.md"
+    file = EXPECTED / f"{name}.txt"
     if os.environ.get("WRITE_EXPECTED"):
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
