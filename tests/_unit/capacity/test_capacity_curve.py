@@ -143,3 +143,31 @@ def test_arrivals_are_the_same_in_each_race_of_a_seed_and_others_for_each_client
     assert arrivals(seconds=10).tolist() == first
     others = [arrivals(1, 2, 10), arrivals(seconds=10, number=2), arrivals(seconds=10, seed=7)]
     assert all(first[0] != other[0] for other in others)
+
+
+def test_a_bound_within_the_interval_of_a_rate_is_neither_kept_nor_missed_there():
+    (points,) = curves(curve()).values()
+    bound = points[2].latency(99).value
+    (section,) = (s for s in sections(curve(slo_ms=bound)) if s.title == "Latency by rate: 1s-2r")
+    (table,) = section.tables
+    assert [row["kept"] for row in table.rows] == ["kept", "kept", "not shown", "missed", "missed"]
+
+
+def test_a_row_of_the_sheet_has_the_percentiles_of_its_pass_and_what_was_answered_in_its_time():
+    found = curve(rates=(20, 40))
+    (sheet,) = (sheet for sheet in sheets(found) if sheet.key == "es_profile_curve.csv")
+    assert len(sheet.rows) == 2 * 6
+    for row in sheet.rows:
+        waits = [w.value for w in found.latencies if (w.meta["cell"], w.meta["pass"]) == (row["cell"], row["pass"])]
+        percentiles = [row[f"p{percent}_ms"] for percent in ("50", "90", "99", "99.9")]
+        assert percentiles == pytest.approx([np.percentile(waits, p) for p in (50, 90, 99, 99.9)])
+        assert (row["requests"], row["per_s"]) == (60 * row["rate_due"], row["rate_due"])
+
+
+def test_documents_that_were_not_taken_are_no_part_of_what_was_answered():
+    race = curve(rates=(20,))
+    point = curves(race)["1s-2r"][0]
+    assert point.done().value == 1
+    for sample in race.of("capacity-query"):
+        sample.meta["success-count"] = 0.25
+    assert curves(race)["1s-2r"][0].done().value == 0.25

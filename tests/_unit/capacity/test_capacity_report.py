@@ -413,3 +413,107 @@ def test_a_node_that_left_between_two_cells_is_named():
     (left,) = (warning for warning in answer_of(race).warnings if warning.kind == "node-left")
     assert left.seen == "node 3 had left in 3s-2r of pass 6, which counts for no verdict"
     assert set(capacity_cells.main_cells(race)["3s-2r"].steady) == {1, 2, 3, 4, 5}
+
+
+def seconds(costs, shards, replicas, documents=DOCUMENTS):
+    """Of the busiest of three nodes per request."""
+    return costs.seconds(model.spread(3, shards, replicas), shards, documents)
+
+
+def test_a_mixed_race_says_what_more_documents_leave_of_the_searches_of_the_best_layout():
+    race = made("r", "capacity-mixed", 6, spread=0.0)
+    found = {finding.name: finding for finding in answer_of(race).findings}
+    per_document = seconds(INDEX_COSTS, 1, 2)
+    left = (1 - 150 * per_document) / (1 - 50 * per_document)
+    assert found["most"].text.startswith("1s-2r-50: ")
+    assert found["most"].text.endswith(" beside 50 documents/s")
+    most = (1 - 50 * per_document) / seconds(COSTS, 1, 2)
+    assert found["most"].figures["rate"].value == pytest.approx(most, rel=0.01)
+    assert found["more documents"].text.startswith("150 documents/s leave ")
+    assert found["more documents"].figures["ratio"].value == pytest.approx(left, rel=0.01)
+    per_document = seconds(INDEX_COSTS, 3, 1)
+    shown = {rate: row(race, "while documents are indexed", f"3s-1r-{rate}") for rate in (50, 150)}
+    assert shown[50]["over_least"] == "1"
+    expected = (1 - 150 * per_document) / (1 - 50 * per_document)
+    assert shown[150]["over_least"].value == pytest.approx(expected, rel=0.01)
+    assert shown[150]["got"].value == pytest.approx(150, rel=0.001)
+
+
+@pytest.mark.parametrize("name, nodes", [("1s-0r", 1), ("2s-0r", 2), ("1s-1r", 2), ("3s-2r", 3)])
+def test_the_cost_of_a_document_scanned_is_that_of_its_index_times_the_nodes_that_hold_shards(name, nodes):
+    found = row(made("r", "capacity-query", 6, spread=0.0), "document scanned", name)
+    per_search = seconds(COSTS, int(name[0]), int(name[3]))
+    assert found["ms"].value == pytest.approx(1e3 * per_search, rel=0.01)
+    assert found["ns"].value == pytest.approx(1e9 * per_search / DOCUMENTS, rel=0.01)
+    assert found["ns_node"].value == pytest.approx(nodes * found["ns"].value)
+
+
+@pytest.mark.parametrize(
+    "challenge, name, expected",
+    [
+        ("capacity-query", "1s-0r", {"nodes": 1, "in turn": 1, "balanced": 1, "article": 1}),
+        ("capacity-query", "1s-1r", {"nodes": 2, "in turn": 2, "balanced": 2, "article": 150 / 80}),
+        ("capacity-query", "2s-1r", {"nodes": 3, "in turn": 2, "balanced": 3, "article": None}),
+        ("capacity-query", "3s-2r", {"nodes": 3, "in turn": 3, "balanced": 3, "article": 250 / 80}),
+        ("capacity-indexing", "1s-0r", {"nodes": 1, "copies": 1}),
+        ("capacity-indexing", "2s-1r", {"nodes": 2, "copies": 1}),
+        ("capacity-indexing", "3s-1r", {"nodes": 3, "copies": 3 / 2}),
+        ("capacity-indexing", "3s-2r", {"nodes": 3, "copies": 1}),
+    ],
+)
+def test_each_cell_stands_beside_what_models_and_articles_expect_of_it(challenge, name, expected):
+    found = row(made("r", challenge, 6, spread=0.0), "Expected and measured", name)
+    shards, replicas = int(name[0]), int(name[3])
+    costs = COSTS if challenge == "capacity-query" else INDEX_COSTS
+    times = seconds(costs, 1, 0) / seconds(costs, shards, replicas)
+    assert {key: found[key] for key in expected} == pytest.approx(expected)
+    assert found["held out"] == pytest.approx(times, rel=0.01)
+    assert found["measured"] == "1" or found["measured"].value == pytest.approx(times, rel=0.01)
+    if challenge == "capacity-query":
+        of_article = seconds(COSTS, 1, 0, 10**7) / seconds(COSTS, shards, replicas, 10**7)
+        assert found["at 10 million"] == pytest.approx(of_article, rel=0.01)
+
+
+@pytest.mark.parametrize("challenge", ["capacity-query", "capacity-indexing"])
+def test_each_cell_is_held_against_its_shards_without_replicas_and_against_one_shard(challenge):
+    race = made("r", challenge, 6, spread=0.0)
+    costs = COSTS if challenge == "capacity-query" else INDEX_COSTS
+    shown = {name: row(race, "throughput", name) for name in ("1s-0r", "3s-0r", "3s-2r")}
+    alone, three, copied = (seconds(costs, *place) for place in ((1, 0), (3, 0), (3, 2)))
+    assert shown["1s-0r"]["over_first"] == shown["1s-0r"]["over_no_replicas"] == "1"
+    assert shown["3s-0r"]["over_no_replicas"] == "1"
+    assert shown["3s-0r"]["over_first"].value == pytest.approx(alone / three, rel=0.01)
+    assert shown["3s-2r"]["over_first"].value == pytest.approx(alone / copied, rel=0.01)
+    assert shown["3s-2r"]["over_no_replicas"].value == pytest.approx(three / copied, rel=0.01)
+    assert shown["3s-2r"]["rate"].value == pytest.approx(1 / copied, rel=0.01)
+
+
+def test_the_answer_has_the_throughput_of_one_shard_and_of_the_best_layout_over_it():
+    findings = {f.name: f for f in answer_of(made("r", "capacity-query", 6, spread=0.0)).findings}
+    alone, best = seconds(COSTS, 1, 0), seconds(COSTS, 1, 2)
+    assert findings["one shard"].figures.keys() == {"rate"} and findings["most"].figures.keys() == {"rate", "ratio"}
+    assert findings["one shard"].figures["rate"].value == pytest.approx(1 / alone, rel=0.01)
+    assert findings["most"].figures["rate"].value == pytest.approx(1 / best, rel=0.01)
+    assert findings["most"].figures["ratio"].value == pytest.approx(alone / best, rel=0.01)
+
+
+def test_what_is_no_node_that_limits_a_cell_is_named():
+    def limited(race, local=True, **figures):
+        for look in race.of(MONITOR):
+            look.meta.update(figures)
+        race = replace(race, local=local)
+        return capacity_cells.bottleneck(capacity_cells.main_cells(race)["1s-0r"].passes[1], race)
+
+    full = {"host_idle_ms": 0.0}
+    assert limited(made("r", "capacity-query", busy=0.5), local=False, **full) == "the client's machine, 100% busy"
+    seen = limited(made("r", "capacity-query", busy=0.5), **full)
+    assert seen == "the machine, 100% busy (nodes 0.600, client 0.200 cores)"
+    rejecting = made("r", "capacity-query", busy=0.5)
+    for look in rejecting.of(MONITOR):
+        nodes = json.loads(look.meta["nodes"])
+        look.meta["nodes"] = json.dumps({name: of | {"rejected": look.at} for name, of in nodes.items()})
+    assert limited(rejecting) == "queues: requests were rejected"
+    assert limited(made("r", "capacity-query", cores=0)) == "none (node 1: 0.00 cores): more clients"
+    unseen = made("r", "capacity-query")
+    unseen = replace(unseen, samples=[s for s in unseen.samples if s.kind != MONITOR])
+    assert limited(unseen) == "not recorded"

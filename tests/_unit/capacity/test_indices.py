@@ -1,14 +1,28 @@
 """Waiting for the shards of an index of the grid, and taking indices as an earlier race left them."""
 
 import asyncio
+import contextlib
 import json
 from types import SimpleNamespace
 
 import pytest
 from esrally import exceptions
-from fakes import FakeEs, Refused, Script
+from fakes import FakeEs, Refused, Script, track_of
 
-from cluster_metrics.capacity.indices import BuildWords, DropWords, PreparePass, settle
+from cluster_metrics.capacity.indices import (
+    GREEN_SECONDS,
+    PLACED_SECONDS,
+    BuildWords,
+    BuildWordsParams,
+    CheckGrid,
+    DropWords,
+    PreparePass,
+    PreparePassParams,
+    is_even,
+    settle,
+)
+from cluster_metrics.capacity.words import Words
+from cluster_metrics.corpus.files import load_answers
 
 MARKS = {"created_by": "cluster-metrics track", "race": "this", "loaded": {"seed": 42}}
 DISK = {"total": {"available_in_bytes": 9, "total_in_bytes": 10}}
@@ -285,3 +299,153 @@ def test_documents_are_loaded_once_and_each_place_of_the_grid_is_a_merged_clone_
     assert {
         place: of | {"blocked": of["blocked"] or None, "node": of["node"] or ""} for place, of in made.items()
     } == expected
+
+
+class Clock:
+    """A clock that goes on by what is slept alone."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+    async def sleep(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("cluster_metrics.capacity.indices.time", clock)
+    monkeypatch.setattr("cluster_metrics.capacity.indices.asyncio", clock)
+    return clock
+
+
+def placed(*nodes, state="STARTED"):
+    """What ``_cat/shards`` tells of primaries on these nodes."""
+    return [{"shard": str(n), "prirep": "p", "node": node, "state": state} for n, node in enumerate(nodes)]
+
+
+def settled(clock, shards, health=lambda now: {"status": "green", "relocating_shards": 0}, copies=2):
+    """What a wait for shards on two nodes found, and after how many seconds.
+
+    :param health: of the index by the time since the wait began.
+    """
+    began = clock.now
+    nodes = [{"name": name, "roles": ["data"], "fs": DISK} for name in NODES[:2]]
+
+    def respond(method, path, body):
+        if path.startswith("/_cluster/health"):
+            return health(clock.now - began)
+        return shards if path.startswith("/_cat/shards") else {"nodes": dict(enumerate(nodes))}
+
+    return asyncio.run(settle(FakeEs(respond), "i", copies, NODES[:2])), clock.now - began
+
+
+def test_shards_that_stay_uneven_are_taken_a_minute_after_all_were_started(clock):
+    def health(now):
+        return {"status": "yellow" if now < 30 else "green", "relocating_shards": 0}
+
+    found, waited = settled(clock, placed("target-1", "target-1"), health)
+    assert found == {"target-1": ["0p", "1p"], "target-2": []}
+    assert waited == pytest.approx(30 + PLACED_SECONDS, abs=0.5)
+    assert settled(clock, placed("target-1", "target-2"), health)[1] == pytest.approx(30, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    "health, shards, said",
+    [
+        ({"status": "red", "relocating_shards": 0, "unassigned_shards": 2}, 2, "red, 2 shards unassigned, 0 on the m"),
+        ({"status": "green", "relocating_shards": 1, "unassigned_shards": 0}, 2, "green, 0 shards unassigned, 1 on th"),
+        ({"status": "green", "relocating_shards": 0, "unassigned_shards": 0}, 1, "green, 0 shards unassigned, 0 on th"),
+    ],
+)
+def test_shards_that_are_not_there_after_ten_minutes_end_the_race(clock, health, shards, said):
+    began = clock.now
+    with pytest.raises(exceptions.RallyAssertionError, match=f"index .i. is not green after 600 s: {said}"):
+        settled(clock, placed(*["target-1"] * shards), lambda now: health)
+    assert clock.now - began == pytest.approx(GREEN_SECONDS, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    "held, even", [([0, 0], True), ([1, 0], True), ([2, 0], False), ([3, 2, 2], True), ([3, 2, 1], False), ([4], True)]
+)
+def test_shards_are_even_while_no_node_holds_two_more_than_another(held, even):
+    assert is_even({str(node): ["0p"] * shards for node, shards in enumerate(held)}) is even
+
+
+@pytest.mark.parametrize(
+    "replicas, free, said",
+    [
+        ([0, 1], 10, ""),
+        (
+            [2, 0],
+            10,
+            "asks for 2 replicas, which takes 3 data nodes; the target has 2: .* with capacity_replicas of 1 ",
+        ),
+        ([1], 9, "the disk of node target-2 is more than 90% full .9 of 100 bytes free."),
+    ],
+)
+def test_a_grid_that_the_target_cannot_hold_ends_the_race(replicas, free, said):
+    nodes = [
+        {"name": "target-1", "roles": ["data_content", "ingest"], "fs": DISK},
+        {"name": "target-2", "roles": ["data"], "fs": {"total": {"available_in_bytes": free, "total_in_bytes": 100}}},
+        {"name": "target-3", "roles": ["master"], "fs": DISK},
+    ]
+    es = FakeEs(Script({"GET /_nodes": {"nodes": dict(enumerate(nodes))}, "GET /": {}}))
+    ends = pytest.raises(exceptions.RallyAssertionError, match=said) if said else contextlib.nullcontext()
+    with es.new_request_context(), ends:
+        assert asyncio.run(CheckGrid()(es, {"parameters": {"capacity_replicas": replicas}})) == {}
+
+
+WORDS_BODY = {
+    "settings": {"index.requests.cache.enable": False},
+    "mappings": {
+        "_meta": MARKS,
+        "properties": {field: {"type": "text", "analyzer": "heavy"} for field in ("field1", "field2")},
+    },
+}
+
+
+def body_of(shards, routing_shards, analyzer):
+    properties = {field: {"type": "text", "analyzer": analyzer} for field in ("field1", "field2")}
+    return {
+        "settings": {
+            "index.requests.cache.enable": False,
+            "index.number_of_shards": shards,
+            "index.number_of_replicas": 0,
+            "index.number_of_routing_shards": routing_shards,
+        },
+        "mappings": {"_meta": MARKS, "properties": properties},
+    }
+
+
+def test_the_words_are_loaded_into_most_shards_from_which_all_numbers_can_be_made(tmp_path):
+    track = track_of(Words(20), root=tmp_path, indices={"cluster-metrics-words": WORDS_BODY})
+    places = {"2s-1r": (2, 1), "3s-0r": (3, 0), "4s-2r": (4, 2)}
+    cells = [{"index": place, "shards": shards, "replicas": replicas} for place, (shards, replicas) in places.items()]
+    parameters = {"words_mapping": "light"}
+    found = BuildWordsParams(track, {"cells": [*cells, cells[0]], "parameters": parameters}).params()
+    (file,) = track.corpora[0].documents
+    assert found.pop("counts") == list(Words(20).counts([load_answers(file.document_file)], parameters))
+    assert found == {
+        "parameters": parameters,
+        "indices": places,
+        "body": body_of(4, 12, "light"),
+        "documents_file": file.document_file,
+        "documents": 20,
+    }
+
+
+@pytest.mark.parametrize("anew", [True, False])
+def test_before_a_pass_the_indices_of_its_cells_are_made_anew_where_that_is_asked_for(tmp_path, anew):
+    track = track_of(Words(20), root=tmp_path, indices={"cluster-metrics-words": WORDS_BODY})
+    operation = {"anew": anew, "pass": 1, "parameters": {"words_mapping": "light"}}
+    operation["cells"] = [
+        {"index": "2s-1r", "shards": 2, "replicas": 1},
+        {"index": "3s-0r", "shards": 3, "replicas": 0},
+    ]
+    bodies = {"2s-1r": body_of(2, 2, "light"), "3s-0r": body_of(3, 3, "light")}
+    bodies["2s-1r"]["settings"]["index.number_of_replicas"] = 1
+    assert PreparePassParams(track, operation).params() == operation | {"bodies": bodies if anew else {}}

@@ -1,5 +1,6 @@
 """The capacity model on layouts whose answer is known by hand, and on rates made from known costs."""
 
+import itertools
 import re
 from dataclasses import replace
 
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from _tools.report.race import ReportError
 from cluster_metrics.capacity._report import model
+from cluster_metrics.capacity._report.cells import cells_of
 from cluster_metrics.capacity._report.plan import Cells, Goal, Models, cheapest, layouts, plan
+from cluster_metrics.capacity._report.unseen import expected
 
 UNEVEN = {"a": ["0p"], "b": ["0r", "1p"], "c": ["1r"]}
 LAYOUTS = [
@@ -284,3 +287,97 @@ def test_three_nodes_that_carry_less_than_costs_of_fewer_expect_lie_outside():
     assert " 0 of 36 cells lie within" in text
     errors = [float(found) for found in re.findall(r"Error, (?:searches|documents): (.+) % in the median", text)]
     assert all(error == pytest.approx(100, rel=0.1) for error in errors), text
+
+
+def test_predictions_are_of_the_reading_by_which_more_nodes_share_nothing():
+    predictions = Cells(cells(COSTS, rate, spread=0.05), cells(INDEX_COSTS, rate, spread=0.05)).predictions()
+    for one in predictions:
+        assert one.queries.request_s == one.indexing.request_s == 0
+    assert np.mean([one.queries.node_s for one in predictions]) > 0
+    assert np.mean([one.indexing.node_s for one in predictions]) > 0
+    two = [[*cells(costs, rate, nodes=2), *cells(costs, rate)] for costs in (COSTS, INDEX_COSTS)]
+    for one in Cells(*two).predictions():
+        assert one.queries.request_s == pytest.approx(COSTS.request_s)
+        assert one.indexing.request_s == pytest.approx(INDEX_COSTS.request_s)
+
+
+def test_a_cell_that_takes_twice_as_long_as_the_others_expect_is_missed_by_2():
+    searched, indexed = cells(COSTS, rate), cells(INDEX_COSTS, rate)
+    slow = [replace(searched[0], rates=[r / 2 for r in searched[0].rates]), *searched[1:]]
+    misses = Cells(slow, indexed).misses()
+    assert misses["searches"][0] == pytest.approx(2) and max(misses["searches"][1:]) < 1.5
+    assert misses["indexing"] == pytest.approx([1] * 9)
+    assert Cells(searched[:3], []).misses() == {"searches": [], "indexing": []}
+
+
+def test_the_work_of_the_busiest_node_is_that_of_each_kind_of_request_times_what_its_model_misses():
+    goal = Goal(docs=100, searches=10, replicas=0, documents=3 * 10**6)
+    search = 2e-3 + 1e-8 * 10**6 + 1e-3 / 3
+    document = 1e-3 / 3 + 5e-4 / 3
+    assert Models(COSTS, INDEX_COSTS).work(3, 3, goal) == pytest.approx((10 * search, 100 * document))
+    assert Models(COSTS, INDEX_COSTS, 2.0, 3.0).work(3, 3, goal) == pytest.approx((20 * search, 300 * document))
+    assert Models(COSTS, INDEX_COSTS).busy(3, 3, goal) == pytest.approx(10 * search + 100 * document)
+    assert Models(None, INDEX_COSTS).work(3, 3, goal) == pytest.approx((0, 100 * document))
+    assert Models(COSTS, None).work(3, 3, goal) == pytest.approx((10 * search, 0))
+    own = Models(replace(COSTS, node_s=4e-3), replace(INDEX_COSTS, node_s=5e-3))
+    assert own.work(3, 3, goal) == pytest.approx((10 * (search + 4e-3), 100 * (document + 5e-3)))
+
+
+@given(st.floats(0, 1000), st.floats(1, 200), st.integers(0, 1))
+@settings(max_examples=20, deadline=None)
+def test_of_each_number_of_nodes_the_fewest_shards_that_do_about_as_well_as_any_are_taken(docs, searches, replicas):
+    models, goal = Models(COSTS, INDEX_COSTS), Goal(docs, searches, replicas, documents=10**6)
+    found = list(itertools.islice(layouts(models, goal), 8))
+    assert [layout.nodes for layout in found] == list(range(replicas + 1, replicas + 9))
+    for layout in found:
+        busy = [models.busy(layout.nodes, shards, goal) for shards in range(1, 2 * layout.nodes + 1)]
+        assert layout.busy == busy[layout.shards - 1] <= 1.02 * min(busy)
+        assert all(of > 1.02 * min(busy) for of in busy[: layout.shards - 1])
+
+
+def test_a_plan_shows_the_load_at_which_the_busiest_node_is_full():
+    goal = Goal(docs=300, searches=100, replicas=1, documents=10**6)
+    text = plan([made("q", "capacity-query", spread=0.0), made("i", "capacity-indexing", spread=0.0)], goal)
+    best = int(text.split("**Nodes: ")[1].split(",")[0])
+    lines = text.split("## What more or fewer nodes do")[1].split("## Model")[0].splitlines()
+    shown = [line.strip("| ").split("|") for line in lines if re.match(r"\| +\d", line)]
+    rows = [[float(re.sub("[ ,%]", "", value)) for value in line] for line in shown]
+    assert [nodes for nodes, *_ in rows] == list(range(2, best + 3))
+    for _, _, busy, docs, searches in rows:
+        assert docs == pytest.approx(300 / (busy / 100), rel=0.02)
+        assert searches == pytest.approx(100 / (busy / 100), rel=0.02)
+    assert next(nodes for nodes, _, busy, *_ in rows if busy <= 70) == best
+
+
+@pytest.mark.parametrize(
+    "goal, named",
+    [
+        (Goal(docs=0, searches=10, replicas=1), []),
+        (Goal(docs=0, searches=10, replicas=2), ["3 nodes, raced were 2 at most", "2 replicas, raced were 1 at most"]),
+        (Goal(docs=0, searches=10, replicas=1, growth=1.5), ["1,500,000 documents, raced were 1,000,000 at most"]),
+        (Goal(docs=0, searches=10, replicas=1, documents=2e6), ["2,000,000 documents, raced were 1,000,000 at most"]),
+    ],
+)
+def test_a_plan_says_what_of_it_goes_beyond_what_was_raced(goal, named):
+    text = plan([made("q", "capacity-query", spread=0.0, on=2)], goal)
+    found = re.findall(r"\*\*Extrapolation:\*\* ([^;]+);", text)
+    assert [line for line in found if "shards" not in line] == named
+
+
+@pytest.mark.parametrize("shards, replicas", [(1, 0), (2, 1), (3, 2)])
+def test_what_a_cell_carries_is_the_time_that_documents_leave_by_what_a_search_takes(shards, replicas):
+    (cell,) = (
+        cell
+        for name, cell in cells_of(made("m", "capacity-mixed", spread=0.0), "capacity-query").items()
+        if name == f"{shards}s-{replicas}r-150"
+    )
+    table, models = model.spread(3, shards, replicas), Models(COSTS, INDEX_COSTS)
+    search, document = COSTS.seconds(table, shards, 10**6), INDEX_COSTS.seconds(table)
+    assert expected(models, cell, 150) == pytest.approx((1 - 150 * document) / search)
+    assert expected(models, cell, 150) == pytest.approx(np.median(cell.rates()), rel=0.01)
+    assert expected(models, cell, 0) == pytest.approx(1 / search)
+    assert expected(models, cell, np.nan) == pytest.approx(1 / document)
+    assert expected(models, cell, 2 / document) == 0
+    missing = replace(models, search_miss=2.0, document_miss=3.0)
+    assert expected(missing, cell, 100) == pytest.approx((1 - 300 * document) / (2 * search))
+    assert expected(missing, cell, np.nan) == pytest.approx(1 / (3 * document))

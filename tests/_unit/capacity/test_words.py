@@ -2,14 +2,16 @@
 
 import json
 from collections import Counter
+from datetime import datetime, timezone
 from itertools import islice
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_metrics.capacity.words import BLOCK_DOCUMENTS, CHECKED_QUERIES, FIELDS, FREQUENCIES, Words, vocabulary
-from cluster_metrics.corpus.files import load_answers
+from cluster_metrics.corpus.files import Count, load_answers
 
 CORPORA = st.builds(Words, st.integers(1, 60), st.sampled_from(FREQUENCIES), st.integers(0, 2**63 - 1))
 
@@ -66,3 +68,30 @@ def test_natural_frequencies_follow_the_law_of_zipf():
     words = Counter(word for texts in Words(2000, "natural").texts() for text in texts for word in text.split())
     counts = [count for _, count in words.most_common(10)]
     assert counts[0] / counts[9] == pytest.approx(10, rel=0.1)
+
+
+def test_the_counts_asked_of_an_index_are_those_of_its_documents(tmp_path):
+    corpus = Words(60)
+    documents = documents_of(corpus)
+    everything, *counts = corpus.counts([load_answers(corpus.generate(0, tmp_path))], {})
+    assert everything == Count("", {"match_all": {}}, 60)
+    assert [count.query["match"][FIELDS[0]] for count in counts] == corpus.queries(CHECKED_QUERIES)
+    for count in counts:
+        [(field, text)] = count.query["match"].items()
+        assert count.documents == sum(not set(text.split()).isdisjoint(d[field].split()) for d in documents)
+        assert count.what == f" that match [{text}]"
+
+
+def test_each_document_is_a_second_later_than_the_one_before():
+    times = [d["timestamp"] / 1000 for d in documents_of(Words(BLOCK_DOCUMENTS + 5))]
+    assert datetime.fromtimestamp(times[0], timezone.utc) == datetime(2026, 1, 1, tzinfo=timezone.utc)
+    assert set(np.diff(times)) == {1}
+
+
+def test_hits_are_counted_over_all_blocks(monkeypatch):
+    corpus, whole, parts = Words(50, "natural"), [0] * CHECKED_QUERIES, [0] * CHECKED_QUERIES
+    texts = list(corpus.texts())
+    list(corpus.blocks(whole))
+    monkeypatch.setattr(Words, "texts", lambda self: iter(texts))
+    monkeypatch.setattr("cluster_metrics.capacity.words.BLOCK_DOCUMENTS", 7)
+    assert b"".join(corpus.blocks(parts)).count(b"\n") == 50 and parts == whole

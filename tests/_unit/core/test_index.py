@@ -5,13 +5,17 @@ import json
 import socket
 from types import SimpleNamespace
 
+import psutil
 import pytest
 from esrally import exceptions
-from fakes import LOST, TIMEOUT, FakeEs, Refused, Script, values
+from fakes import LOST, TIMEOUT, FakeEs, Refused, Script, track_of, values
 
+from cluster_metrics.core.challenge import SCHEMA
 from cluster_metrics.core.experiment import Experiment, corpora_of
 from cluster_metrics.core.index import (
     CheckIndex,
+    CheckIndexParams,
+    CheckTarget,
     DeleteOwnIndex,
     Guarded,
     Load,
@@ -19,6 +23,7 @@ from cluster_metrics.core.index import (
     is_local,
     marks_of,
 )
+from cluster_metrics.core.machine import revision
 from cluster_metrics.corpus.files import Count
 from cluster_metrics.corpus.metrics import Metrics
 
@@ -196,3 +201,42 @@ def test_a_race_marks_its_indices_so_that_no_other_has_the_same():
 
     assert marked("x", 1) == marked("x", 1)
     assert len({marked("x", 1), marked("x", 2), marked("y", 1)}) == 3
+
+
+NODE = {"name": "n", "version": "8.17.2", "jvm": JVM, "os": {"allocated_processors": 2}, "attributes": {}}
+
+
+@pytest.mark.parametrize("version, refused", [("8.0.0", False), ("10.1.0-SNAPSHOT", False), ("7.17.29", True)])
+def test_an_elasticsearch_before_8_ends_the_race(version, refused):
+    nodes = {"a": NODE, "b": NODE | {"name": "m", "version": version}}
+    answers = {"GET /_nodes": {"nodes": nodes}, "GET /": {}}
+    if refused:
+        message = "Elasticsearch 7.17.29 is too old, this track needs 8.0 or newer"
+        ends(CheckTarget(), answers, message, parameters={})
+    else:
+        _, result = run(CheckTarget(), answers, parameters={})
+        assert [node["version"] for node in json.loads(result["target"])] == ["8.17.2", version]
+
+
+def test_a_node_is_recorded_with_the_flags_of_its_jvm_and_what_holds_it_to_its_share():
+    held = {"cpu_cores": "0.4", "cpu_held_by": "cgroup v2", "ml.machine_memory": "1"}
+    jvm = JVM | {"input_arguments": ["-Xms1g", "-Dx=y"]}
+    nodes = {"a": NODE | {"attributes": held, "jvm": jvm}, "b": NODE}
+    _, result = run(CheckTarget(), {"GET /_nodes": {"nodes": nodes}, "GET /": {}}, parameters={"seed": 42})
+    plain = {"node": "n", "version": "8.17.2", "jvm": "x 21", "jvm_flags": "", "cores": 2, "heap_mb": 1024}
+    of_held = {"jvm_flags": "-Xms1g", "cpu_cores": "0.4", "cpu_held_by": "cgroup v2"}
+    assert json.loads(result.pop("target")) == [plain | of_held, plain]
+    assert json.loads(result.pop("parameters")) == {"seed": 42}
+    assert json.loads(result.pop("machine"))["cores"] == psutil.cpu_count()
+    expected = {"weight": 1, "unit": "ops", "schema": SCHEMA, "local": True, "revision": revision()}
+    assert result == expected
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_of_an_index_with_a_part_of_the_corpus_no_numbers_are_checked(tmp_path, partial):
+    corpus = Metrics(nodes=2, tasks=2, rows_per_epoch=10, epochs=1)
+    track = track_of(corpus, root=tmp_path, indices={INDEX: {"mappings": {"_meta": OWN}}})
+    operation = {"index": INDEX, "corpus": "cluster-metrics", "created": False, "parameters": values()}
+    found = CheckIndexParams(track, operation | ({"partial": True} if partial else {})).params()
+    assert [count.documents for count in found.pop("counts")] == ([] if partial else [10, 5, 5])
+    assert found == {"parameters": values(), "index": INDEX, "marks": OWN, "created": False}

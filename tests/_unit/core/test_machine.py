@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import time
+from types import SimpleNamespace
 
 import psutil
 
@@ -14,7 +15,8 @@ from cluster_metrics.core.machine import cpu_ms, jvm_flags, machine
 def test_this_machine_is_described():
     found = machine()
     assert json.loads(json.dumps(found)) == found
-    assert found["cores"] == psutil.cpu_count() and found["memory_mb"] > 100 and found["load"] >= 0
+    assert found["cores"] == psutil.cpu_count() and found["load"] >= 0
+    assert found["memory_mb"] == psutil.virtual_memory().total >> 20
     assert all(found[key] for key in ("cpu", "disk", "kernel", "virtualisation")) and "GB" in found["disk"]
 
 
@@ -65,3 +67,28 @@ def test_flags_that_name_files_are_left_out():
 def test_the_cpu_time_of_a_process_is_in_ms():
     before = 1000 * time.process_time()
     assert 0 < before <= cpu_ms([os.getpid()]) <= 1000 * time.process_time()
+
+
+def test_the_disk_is_that_of_the_innermost_mount_around_the_track(monkeypatch):
+    mounts = {"/": "ext4", str(of.TRACK.parent): "xfs", str(of.TRACK): "btrfs", f"{of.TRACK}/docs": "zfs"}
+
+    def disk_partitions(all):
+        return [SimpleNamespace(mountpoint=m, fstype=kind, device=f"/dev/{kind}") for m, kind in mounts.items()]
+
+    monkeypatch.setattr(of.psutil, "disk_partitions", disk_partitions)
+    monkeypatch.setattr(of.psutil, "disk_usage", lambda path: SimpleNamespace(total=int(1.5e12)))
+    assert machine()["disk"] == "btrfs on /dev/btrfs, 1,500 GB"
+    mounts.clear()
+    assert machine()["disk"] == "1,500 GB"
+
+
+def test_a_virtual_machine_is_told_by_its_product_and_a_container_in_it_too(tmp_path, monkeypatch):
+    info, product, container = (tmp_path / name for name in ("cpuinfo", "product", "container"))
+    info.write_text("model name\t: A CPU\nflags\t: fpu hypervisor\n")
+    product.write_text("A Box\n")
+    monkeypatch.setattr(of, "CPU_INFO", info)
+    monkeypatch.setattr(of, "PRODUCT", product)
+    monkeypatch.setattr(of, "CONTAINER", (tmp_path / "none", container))
+    assert machine()["virtualisation"] == "virtual machine (A Box)"
+    container.write_text("")
+    assert machine()["virtualisation"] == "virtual machine (A Box), container"

@@ -6,6 +6,7 @@ import os
 from collections import namedtuple
 from types import SimpleNamespace
 
+import psutil
 import pytest
 from esrally.driver.driver import calculate_worker_assignments
 from fakes import FakeEs
@@ -79,3 +80,47 @@ def test_a_monitor_that_is_left_with_nothing_to_look_at_is_left_out():
 
 def test_it_goes_on_until_what_it_stands_beside_is_done():
     assert not monitor.MonitorParams.infinite, "Rally would look just once"
+
+
+class Process:
+    """A process of this machine; one without CPU time has ended."""
+
+    def __init__(self, pid, parent, user=None, system=None):
+        self.pid, self._parent, self._times = pid, parent, (user, system)
+
+    def _told(self, found):
+        if self._times[0] is None:
+            raise psutil.NoSuchProcess(self.pid)
+        return found
+
+    def ppid(self):
+        return self._told(self._parent)
+
+    def cpu_times(self):
+        return self._told(SimpleNamespace(user=self._times[0], system=self._times[1]))
+
+
+def test_the_cpu_time_of_all_processes_of_rally_is_told_and_by_process_that_of_those_with_clients(monkeypatch):
+    asked = []
+
+    def others():
+        asked.append(1)
+        return [Process(13, 1, 0.25, 0.5), Process(12, 5, 4.0, 8.0), Process(14, 1)]
+
+    monkeypatch.setattr(monitor.psutil, "Process", lambda: Process(11, 1, 1.5, 0.5))
+    monkeypatch.setattr(monitor.process, "find_all_other_rally_processes", others)
+    look = monitor.Monitor()
+    for _ in range(2):
+        found = look._load_driver()
+        assert found["client_cpu_ms"] == 14_750
+        assert json.loads(found["processes"]) == {"11": 2000, "13": 750}
+    assert len(asked) == 1, "looking for them is expensive"
+
+
+def test_a_look_carries_the_cell_and_pass_that_it_is_of(monkeypatch):
+    monkeypatch.setattr(monitor, "MONITOR_SECONDS", 0)
+    es = FakeEs(lambda *_: {"nodes": {"x": NODE}})
+    about = {"cell": "2s-1r-50", "pass": 3}
+    found = asyncio.run(monitor.Monitor()(es, about | {"index": "x", "parameters": {"load_drivers": 2}}))
+    nodes = json.dumps(monitor.counters({"nodes": {"x": NODE}}))
+    assert found == about | {"weight": 1, "unit": "ops", "nodes": nodes}

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from cluster_metrics.core import rounds
 from cluster_metrics.core.experiment import Experiment
-from cluster_metrics.core.rounds import ENDING_S, RoundParams, TimeLeft
+from cluster_metrics.core.rounds import ENDING_S, RoundParams, TimeLeft, outcome, round_result, timed
 from cluster_metrics.esql.esql_stored_fields import PROFILED_ROUNDS, StoredFieldsParams
 from cluster_metrics.query.query_decomp import VISITS, PlanParams
 from cluster_metrics.query.query_frontier import FrontierParams
@@ -226,3 +226,37 @@ def test_what_a_challenge_does_after_its_rounds_is_known(kind, seconds):
     source = object.__new__(kind)
     source.values = {"configurations": ["production", "msearch"], "frontier_cpu_seconds": 3}
     assert source.afterwards(7.0) == seconds
+
+
+def test_a_round_counts_its_samples_and_fails_where_one_of_them_did():
+    def sample(name, *problems):
+        return outcome(list(problems), "kind") | {"dependent_timing": timed(name, "coverage", 5.0, 1.0, 1.5)}
+
+    timings = [sample("a"), sample("b", "1", "2", "3", "4"), sample("c", "x")]
+    assert timings[0] == {"success": True, "error-count": 0, "dependent_timing": timings[0]["dependent_timing"]}
+    assert timings[1]["dependent_timing"] == {
+        "operation": "b",
+        "operation-type": "coverage",
+        "absolute_time": 5.0,
+        "request_start": 1.0,
+        "request_end": 1.5,
+        "service_time": 0.5,
+    }
+    assert round_result(timings, round=7) == {
+        "weight": 3,
+        "unit": "samples",
+        "round": 7,
+        "dependent_timing": timings,
+        "success": False,
+        "error-count": 2,
+        "error-type": rounds.FAILED_SAMPLES,
+        "error-description": "b: 1; 2; 3; c: x",
+    }
+    assert timings[1]["error-count"] == 4
+    found = round_result(timings[:1])
+    assert (found["weight"], found["success"], found["error-count"]) == (1, True, 0)
+
+
+def test_a_plan_without_a_deadline_counts_its_rounds_from_the_first_of_its_part():
+    source = Counted(None, {"parameters": {}, "warmup-iterations": 2, "first-round": 8})
+    assert [source.params()["round"] for _ in range(5)] == [-1, 0, 8, 9, 10]

@@ -72,3 +72,49 @@ def test_grouping_equal_values_changes_nothing(values):
     values = sorted(round(v) for v in values)
     grouped = [(v, values.count(v)) for v in sorted(set(values))]
     assert field_answers(grouped) == field_answers((v, 1) for v in values)
+
+
+def test_the_answers_of_1_to_1000_are_those_worked_out_by_hand():
+    expected = {
+        "0": [1, 1, 2, 1, 22],
+        "50": [500.5, 499, 502, 479, 522],
+        "90": [900.1, 899, 902, 879, 922],
+        "100": [1000, 999, 1000, 979, 1000],
+    }
+    assert EXACT["percentiles"].keys() == expected.keys()
+    for percent, values in expected.items():
+        assert EXACT["percentiles"][percent] == pytest.approx(values)
+    assert (EXACT["count"], EXACT["sum"], EXACT["min"], EXACT["max"]) == (1000, 500_500, 1, 1000)
+
+
+@pytest.mark.parametrize(
+    "algorithm, key, low, high",
+    [
+        ("tdigest", "0.0", 1, 1),
+        ("tdigest", "50.0", 479, 522),
+        ("tdigest", "90.0", 879, 922),
+        ("tdigest", "100.0", 1000, 1000),
+        ("hdr", "0.0", 1 - 1e-3, 2 * (1 + 1e-3)),
+        ("hdr", "50.0", 499 * (1 - 1e-3), 502 * (1 + 1e-3)),
+        ("hdr", "100.0", 999 * (1 - 1e-3), 1000 * (1 + 1e-3)),
+    ],
+)
+def test_a_percentile_may_reach_its_bounds_and_no_further(algorithm, key, low, high):
+    for value, wrong in ((low, 0), (high, 0), (low * (1 - 1e-6), 1), (high * (1 + 1e-6), 1)):
+        assert len(problems(response(**{key: value}), algorithm)) == wrong, value
+
+
+def test_a_sum_may_be_off_by_a_millionth_and_is_held_only_against_a_query_for_it():
+    near, wrong = (copy.deepcopy(response()) for _ in range(2))
+    near["aggregations"]["cpu_sum"]["value"] *= 1 + 9e-7
+    del wrong["aggregations"]["cpu_sum"]
+    assert problems(near) == []
+    assert check_response(wrong, EXPECTED, sums=False, algorithm="tdigest")[1] == []
+
+
+def test_no_rows_have_no_percentile():
+    none = field_answers([])
+    assert none == {"count": 0, "sum": 0.0, "min": None, "max": None, "percentiles": {}}
+    for found, wrong in ((None, []), (7.0, ["cpu p50.0 is 7.0, exact none"])):
+        answer = {"aggregations": {"cpu_pct": {"values": {"50.0": found}}}}
+        assert check_response(answer, {"cpu": none}, sums=False, algorithm="hdr") == (0.0, wrong)

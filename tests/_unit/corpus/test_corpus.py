@@ -356,3 +356,68 @@ def test_command_line_refuses_bad_input(tmp_path, options, message):
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 1
     assert result.stderr == f"[ERROR] {message}\n"
+
+
+BODY = {"settings": {"a": 1}, "mappings": {"dynamic": "strict", "properties": {"node": {"type": "keyword"}}}}
+STAMPED = replace(SMALL, timestamps=True)
+"""15 rows a sweep, so 7 sweeps an epoch."""
+
+
+@pytest.mark.parametrize(
+    "corpus, mode, settings, properties",
+    [
+        (SMALL, "standard", {}, {"node": {"type": "keyword"}}),
+        (STAMPED, "standard", {}, {"node": {"type": "keyword"}, "@timestamp": {"type": "date"}}),
+        (
+            STAMPED,
+            "time_series",
+            {
+                "index.mode": "time_series",
+                "index.routing_path": ["node", "task"],
+                "index.time_series.start_time": "2025-01-01T00:00:00Z",
+                "index.time_series.end_time": "2025-01-01T00:00:14Z",
+            },
+            {
+                "node": {"type": "keyword", "time_series_dimension": True},
+                "task": {"time_series_dimension": True},
+                **dict.fromkeys(("cpu", "mem", "net"), {"time_series_metric": "gauge"}),
+                "@timestamp": {"type": "date"},
+            },
+        ),
+        (
+            STAMPED,
+            "logsdb",
+            {
+                "index.mode": "logsdb",
+                "index.sort.field": ["node", "@timestamp"],
+                "index.sort.order": ["asc", "desc"],
+            },
+            {"node": {"type": "keyword"}, "@timestamp": {"type": "date"}},
+        ),
+    ],
+)
+def test_the_body_of_an_index_is_that_of_its_mode(corpus, mode, settings, properties):
+    assert corpus.shape(BODY, {"index_mode": mode}) == {
+        "settings": {"a": 1} | settings,
+        "mappings": {"dynamic": "strict", "properties": properties},
+    }
+
+
+@pytest.mark.parametrize(
+    "given, test_mode, rows",
+    [
+        ({"rows_per_epoch": 5000}, False, 5000),
+        ({"rows_per_epoch": 5000}, True, 1000),
+        ({"rows_per_epoch": 7}, True, 7),
+        ({"rows_per_epoch": 0, "corpus_bytes": 83 * 2 * 4000}, False, 4000),
+        ({"rows_per_epoch": 0, "corpus_bytes": 83 * 2 * 4000 - 1}, False, 3999),
+        ({"rows_per_epoch": 0, "corpus_bytes": 83 * 2 * 4000}, True, 1000),
+        ({"rows_per_epoch": 0, "corpus_bytes": 1}, False, 1),
+    ],
+)
+def test_the_rows_of_an_epoch_are_those_given_or_what_the_bytes_hold_and_1000_at_most_in_test_mode(
+    given, test_mode, rows
+):
+    values = {"nodes": 2, "tasks": 3, "epochs": 2, "seed": 7, "timestamps": False, "corpus_bytes": 0} | given
+    assert Metrics(2, 3, 1, 2, 7).mean_row_bytes == 83
+    assert Metrics.of(values, test_mode) == Metrics(2, 3, rows, 2, 7)

@@ -1,5 +1,6 @@
 """Files of a corpus: damaged ones are named and never read, and each is written by one process at a time."""
 
+import contextlib
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from esrally import exceptions
@@ -16,7 +18,7 @@ from fakes import track_of
 
 from cluster_metrics.capacity.words import Words
 from cluster_metrics.core.challenge import corpora
-from cluster_metrics.corpus import loglines
+from cluster_metrics.corpus import files, loglines
 from cluster_metrics.corpus.encoded import encoded_file, generate_bodies
 from cluster_metrics.corpus.files import CorpusError, answers_file, load_answers, locked, problems, seal_of
 from cluster_metrics.corpus.metrics import Metrics
@@ -244,3 +246,27 @@ def test_a_disk_that_is_full_meanwhile_leaves_no_file_that_is_taken_for_whole(sm
     assert subprocess.run(command, capture_output=True).returncode == 0
     assert not any(corpus.problems(number, small_disk) for number in range(2))
     assert not list(small_disk.rglob("*.part*"))
+
+
+def test_a_file_that_takes_long_says_every_ten_seconds_how_much_of_it_is_there(tmp_path, monkeypatch):
+    seconds = iter([0, 4, 10, 11, 15, 21.5, 30])  # at the start and after each block
+    monkeypatch.setattr(files, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    said = []
+    files.write_whole(tmp_path / "file", 60, [b"x" * 10] * 6, "it", said.append)
+    assert said == ["it: 50 % of 60 bytes", "it: 83 % of 60 bytes"]
+    assert (tmp_path / "file").read_bytes() == b"x" * 60 and not problems(tmp_path / "file", 60)
+
+
+@pytest.mark.parametrize("free, fits", [(60, True), (59, False)])
+def test_a_file_is_written_where_the_disk_has_room_for_just_that(tmp_path, monkeypatch, free, fits):
+    monkeypatch.setattr(files.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    refused = contextlib.nullcontext() if fits else pytest.raises(CorpusError, match="needs 60 bytes .* free are 59$")
+    with refused:
+        files.write_whole(tmp_path / "file", 60, [b"x" * 60], "it")
+    assert [path.name for path in sorted(tmp_path.iterdir())] == (["file", "file.sha256"] if fits else [])
+
+
+@pytest.mark.parametrize("size, found", [(None, False), (60, False), (61, True)])
+def test_a_file_of_another_size_than_it_should_have_is_damaged(tmp_path, size, found):
+    files.write_whole(tmp_path / "file", 60, [b"x" * 60], "it")
+    assert problems(tmp_path / "file", size) == ([f"[{tmp_path / 'file'}] is damaged"] if found else [])

@@ -1,12 +1,14 @@
 """Rally's own loader finds the files of a corpus where they were prepared: below the track, or among its data."""
 
 import pytest
-from esrally import config
+from esrally import config, exceptions
 from esrally.track import loader
 from esrally.track.track import Challenge, DocumentCorpus, Documents, Operation, Task, Track
+from fakes import track_of
 
+from cluster_metrics.capacity.words import Words
 from cluster_metrics.corpus import prepared
-from cluster_metrics.corpus.files import answers_file
+from cluster_metrics.corpus.files import Count, answers_file
 from cluster_metrics.corpus.metrics import Metrics
 
 CORPUS = Metrics(nodes=3, tasks=5, rows_per_epoch=101, epochs=2, seed=7)
@@ -77,3 +79,49 @@ def test_rally_reads_what_was_prepared_and_nothing_damaged(tmp_path, track, dama
         assert used.answers(number)
     assert used.corpus == CORPUS
     assert ("is not used, it is now [epoch-1.json.damaged]" in said[0]) == (damage != "whole")
+
+
+def corpus_of(corpus):
+    """A corpus as Rally reads it from the track's JSON: with one document set."""
+    documents = Documents("bulk", "x", number_of_documents=1, target_index=f"index-of-{corpus.name}")
+    return DocumentCorpus(corpus.name, [documents])
+
+
+def test_each_file_is_laid_out_as_a_document_set_with_its_size_where_that_is_known(tmp_path):
+    words = Words(7)
+    track = Track(name="track", corpora=[corpus_of(corpus) for corpus in (CORPUS, words)])
+    for corpus in (CORPUS, words):
+        prepared.lay_out(track, corpus)
+    sizes = [CORPUS.generate(number, tmp_path).stat().st_size for number in range(2)]
+    (folder,) = {part.file.rpartition("/")[0] for part in CORPUS.parts()}
+    laid_out = [
+        [(d.document_file, d.number_of_documents, d.uncompressed_size_in_bytes, d.meta_data) for d in c.documents]
+        for c in track.corpora
+    ]
+    assert laid_out == [
+        [(f"{folder}/epoch-{number}.json", 101, sizes[number - 1], {"epoch": number}) for number in (1, 2)],
+        [(words.parts()[0].file, 7, None, {})],
+    ]
+    for corpus in (CORPUS, words):
+        assert prepared.corpus_in(track, type(corpus)) == corpus
+        assert prepared.index_of(track, corpus) == f"index-of-{corpus.name}"
+
+
+def test_a_file_that_is_missing_here_is_named_with_what_to_do():
+    track = Track(name="track", corpora=[corpus_of(CORPUS)])
+    prepared.lay_out(track, CORPUS)
+    track.corpora[0].documents[1].document_file = None
+    used = prepared.Prepared(track, Metrics)
+    assert used.file(0) == CORPUS.parts()[0].file
+    with pytest.raises(exceptions.DataError, match=r"epoch-2.json of corpus cluster-metrics is missing on this load"):
+        used.file(1)
+
+
+def test_an_index_with_a_corpus_must_have_all_rows_and_those_of_each_node_and_epoch(tmp_path):
+    counts = prepared.Prepared(track_of(CORPUS, root=tmp_path), Metrics).counts({})
+    expected = [Count("", {"match_all": {}}, 202)]
+    for epoch in (1, 2):
+        for node, rows in (("N001", 34), ("N002", 34), ("N003", 33)):
+            query = {"bool": {"filter": [{"term": {"node": node}}, {"term": {"epoch": epoch}}]}}
+            expected.append(Count(f" of node {node} in epoch {epoch}", query, rows))
+    assert counts == expected
