@@ -9,6 +9,16 @@ from _tools.race import calibrate
 from _tools.race.variables import RaceError
 from _tools.report.race import IncompleteError, Race
 
+SHORT = {
+    "keep_words": True,
+    "capacity_clients": {"other": 16},
+    "passes": 1,
+    "first_pass_seconds": 5,
+    "cell_warmup_seconds": 0,
+    "cell_seconds": 5,
+}
+"""Parameters of a short race, those that were given aside."""
+
 
 @pytest.fixture
 def calibrated(monkeypatch, tmp_path):
@@ -36,15 +46,7 @@ def calibrated(monkeypatch, tmp_path):
 def test_a_target_that_is_busy_keeps_its_clients_after_one_short_race(calibrated):
     raced, left = calibrated("seed:7", busy=[0.97])
     assert list(raced) == ["x-clients-1"]
-    assert raced["x-clients-1"] == {
-        "seed": 7,
-        "keep_words": True,
-        "capacity_clients": {"other": 16},
-        "passes": 1,
-        "first_pass_seconds": 5,
-        "cell_warmup_seconds": 0,
-        "cell_seconds": 5,
-    }
+    assert raced["x-clients-1"] == SHORT | {"seed": 7}
     assert left == {"seed": 7, "keep_words": True, "capacity_clients": {"other": 16}}
 
 
@@ -97,12 +99,5 @@ def test_challenges_without_such_clients_and_ids_without_room_are_refused():
 
 def test_a_short_race_is_short_whatever_the_race_after_it_takes(calibrated):
     raced, left = calibrated("passes:9,cell_seconds:60,cell_warmup_seconds:30", busy=[0.97])
-    assert raced["x-clients-1"] == {
-        "keep_words": True,
-        "capacity_clients": {"other": 16},
-        "passes": 1,
-        "first_pass_seconds": 5,
-        "cell_warmup_seconds": 0,
-        "cell_seconds": 5,
-    }
+    assert raced["x-clients-1"] == SHORT
     assert (left["passes"], left["cell_seconds"], left["cell_warmup_seconds"]) == (9, 60, 30)
