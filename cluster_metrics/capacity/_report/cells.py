@@ -144,13 +144,21 @@ class Cell:
         return Measured(self.last.table, self.shards, documents, list(self.rates()))
 
 
-def cells_of(race: Race, kind: str) -> dict[str, Cell]:
+def cells_of(race: Race, kind: str) -> Mapping[str, Cell]:
     """The cells of a race by name, in order of shards, replicas and rate; pass 0, which warms up, and passes without
     requests are left out. What is sent at a rate of its own counts from the first on, what is sent as fast as it is
     answered from when it is steady.
 
     :param kind: ``capacity-query`` or ``capacity-index``.
     """
+    return race.once(_by_kind)[kind]
+
+
+def _by_kind(race: Race) -> dict[str, dict[str, Cell]]:
+    return {kind: _cells(race, kind) for kind in (QUERY, INDEX)}
+
+
+def _cells(race: Race, kind: str) -> dict[str, Cell]:
     grouped: dict[tuple[str, int], dict[str, list[Sample]]] = {}
     for sample in race.samples:
         if sample.kind in (kind, PREPARE, MONITOR) and sample.meta["pass"]:
