@@ -194,7 +194,8 @@ def lay_out_passes(schedule: list, parameters: Mapping[str, Any]) -> list:
 
     All copies keep the names of their tasks, so Rally's summary and ``compare`` show one row per cell over all passes;
     only the first is marked for reporting. Where cells are loaded for a time, pass 0 goes first, which warms up the
-    nodes for a time of its own, that the cells share, and counts for nothing.
+    nodes for a time of its own, that the cells share, and counts for nothing. It goes twice, each for half the time,
+    where what goes ahead makes indices ``anew``: after the first time code is compiled once more.
 
     :param parameters: track parameters as resolved.
     """
@@ -202,16 +203,19 @@ def lay_out_passes(schedule: list, parameters: Mapping[str, Any]) -> list:
     ahead, plans = [e for e in schedule if _operation(e).ahead], [e for e in schedule if _operation(e).rounds]
     if not cells:
         return [element for element in schedule if element not in ahead]
-    copies = []
-    first_pass = 0 if any(task.time_period for cell in cells.values() for task in cell) else 1
-    for number in range(first_pass, passes + 1):
+    copies: list = []
+    timed = any(task.time_period for cell in cells.values() for task in cell)
+    anew = any(task.operation.params.get("anew", False) for element in ahead for task in element)
+    uncounted = 1 + anew if timed else 0
+    for number in [*uncounted * [0], *range(1, passes + 1)]:
         order = shuffled(sorted(cells), parameters["seed"], "pass", number)
+        first = not copies
         for element in copy.deepcopy([*ahead, *map(cells.__getitem__, order)]):
             for task in element:
-                if number > first_pass:
+                if not first:
                     task.operation.params["include-in-reporting"] = False
                 if not number and task.time_period:
-                    task.time_period = math.ceil(parameters["first_pass_seconds"] / len(cells))
+                    task.time_period = math.ceil(parameters["first_pass_seconds"] / uncounted / len(cells))
                 task.operation.params |= {
                     "pass": number,
                     "warmup-iterations": task.warmup_iterations,
@@ -223,8 +227,8 @@ def lay_out_passes(schedule: list, parameters: Mapping[str, Any]) -> list:
             part.warmup_iterations = math.ceil(part.warmup_iterations / passes)
             copies += [part] if rounds_of(part, parameters[_operation(part).rounds]) else []
     laid_out = [*ahead, *cells.values(), *plans]
-    first = schedule.index(laid_out[0])
-    return schedule[:first] + copies + [element for element in schedule[first:] if element not in laid_out]
+    begin = schedule.index(laid_out[0])
+    return schedule[:begin] + copies + [element for element in schedule[begin:] if element not in laid_out]
 
 
 def capped(values: Mapping[str, Any], record: records.Challenge) -> dict[str, Any]:
