@@ -1,8 +1,10 @@
 """A share of the CPU, on a process that would take a whole core."""
 
+import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -31,6 +33,44 @@ def test_a_group_holds_a_process_to_its_share():
         cpu.remove_group(NAME)
     assert cpu.make_group(NAME, 1.0) == held_by  # it was removed, and can be made anew
     cpu.remove_group(NAME)
+
+
+NAMED = """
+import threading, time
+def named(name):
+    def run():
+        open(f"/proc/self/task/{threading.get_native_id()}/comm", "w").write(name)
+        told.wait()
+        time.sleep(60)
+    return threading.Thread(target=run, daemon=True)
+told = threading.Barrier(4)
+for name in ("C1 CompilerThread0", "C2 CompilerThread0", "elasticsearch"):
+    named(name).start()
+told.wait()
+print("named", flush=True)
+time.sleep(60)
+"""
+
+
+def test_the_compilers_of_a_jvm_that_is_held_go_first_and_no_other_thread(monkeypatch, tmp_path):
+    monkeypatch.setattr(cpu, "_controller", lambda: (tmp_path, True))
+    assert cpu.make_group(NAME, 0.2)
+    jvm = subprocess.Popen([sys.executable, "-c", NAMED], stdout=subprocess.PIPE)
+    try:
+        assert jvm.stdout.readline() == b"named\n"
+        cpu.hold(NAME, [jvm.pid])
+        found = {
+            (thread / "comm").read_text().strip(): os.getpriority(os.PRIO_PROCESS, int(thread.name))
+            for thread in Path(f"/proc/{jvm.pid}/task").iterdir()
+        }
+    finally:
+        jvm.kill()
+        jvm.wait()
+    if os.geteuid():
+        pytest.skip("only root may let a thread go first")
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert found.pop("C1 CompilerThre") == found.pop("C2 CompilerThre") == -20
+    assert len(found) == 2 and set(found.values()) == {own}
 
 
 def test_without_a_controller_nothing_is_held(monkeypatch):
