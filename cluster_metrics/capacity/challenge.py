@@ -16,7 +16,7 @@ INDEX, QUERY = load.INDEX, "capacity-query"
 PREPARE, MONITOR = indices.PREPARE, "capacity-monitor"
 WHERE = (
     Key("cell", "", "shards and replicas, such as 2s-1r, in a race at several rates with the rate behind"),
-    Key("pass", "", "pass over the cells; 0 counts for nothing"),
+    Key("pass", "", "pass over the cells; those up to 0 count for nothing"),
 )
 CHECK = Operation("capacity-check", indices.CheckGrid)
 BUILD = Operation(
@@ -117,7 +117,7 @@ COMMON = (
     Integer("cell_warmup_seconds", "Time under load before that.", "seconds", low=0, high=86_400),
     Integer(
         "first_pass_seconds",
-        "Time of pass 0, which the cells share; it warms up the nodes and counts for nothing.",
+        "Time of the passes that warm up the nodes and count for nothing, which the cells share.",
         "seconds",
         low=1,
         high=86_400,
@@ -175,7 +175,7 @@ CHALLENGES = (
         question="What do shards and replicas do to the throughput of searches?",
         operations=(CHECK_TARGET, CHECK, BUILD, PASS, SEARCH, LOOK, DROP),
         parameters=(*COMMON, KEEP, ALL_HITS),
-        minutes=25,
+        minutes=23,
         disk_factor=60,
         role="cluster-metrics-race-settings",
     ),
