@@ -290,11 +290,12 @@ def steadiness(trials: int = TRIALS) -> Table:
             "ramp": ramp,
             "rise": np.linspace(1 - RISE / 2, 1 + RISE / 2, n),
             "late": np.where(at < 0.7 * n, 1.0, 1 - LATE),
+            "dip": np.where((at >= 0.5 * n) & (at < 0.7 * n), 1 - STEP, 1.0),
         }
         for spread in STEADY_CVS:
             found = {name: starts(shape, spread, 0.0, trials) for name, shape in shapes.items()}
             found["alike"] = starts(shapes["flat"], spread, ALIKE, trials)
-            row = {name: percent(found[name].count(None) / trials) for name in ("flat", "alike", "rise", "late")}
+            row = {name: percent(found[name].count(None) / trials) for name in ("flat", "alike", "rise", "late", "dip")}
             row["lost"] = percent(float(np.mean([(start or 0) / n for start in found["flat"]])))
             row["step"] = percent(float(np.mean([abs((start or 0) - n // 5) <= 1 for start in found["step"]])))
             left = float(np.mean([np.mean(ramp[start or 0 :]) for start in found["ramp"]]))
@@ -303,7 +304,8 @@ def steadiness(trials: int = TRIALS) -> Table:
     columns = [Column("n", "spans"), Column("cv", "CV"), Column("lost", "flat: is cut"), Column("flat", "unsteady")]
     columns += [Column("alike", f"with autocorrelation {ALIKE:g}"), Column("step", "lower start: is cut")]
     columns += [Column("ramp", "ramp: lowers the mean by, and what is left"), Column("rise", "rise: unsteady")]
-    return Table("steadiness", [*columns, Column("late", "late fall: unsteady")], rows)
+    columns += [Column("late", "late fall: unsteady"), Column("dip", "dip: unsteady")]
+    return Table("steadiness", columns, rows)
 
 
 TABLES = (between_races, intervals, power, together, steadiness)

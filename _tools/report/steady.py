@@ -11,9 +11,9 @@ unsteady at most, 7 % where spans resemble their neighbours; see docs/statistics
 SHORTEST = 2
 """Spans that a stretch has at least: a single one that stands out is noise."""
 NEAR = 0.05
-"""Part by which the level of a stretch may differ from that of the steady end and still belong to it."""
+"""Part by which the level of a stretch may differ from that of the end and still be the same."""
 PART = 2 / 3
-"""Part of its time that a rate is steady for at least, up to its end; one that keeps rising is not."""
+"""Part of its time that a rate has the level of its end for at least; one that keeps rising has not."""
 SPANS = 16, 60
 """Spans that a course is told by, at least and at most: a second each where these bounds let it be. Of fewer, noise
 cannot be told from changes; in longer ones merges and collections of garbage even out."""
@@ -44,15 +44,16 @@ def stretches(rates: Samples) -> list[int]:
 
 
 def steady_from(rates: Samples) -> int | None:
-    """The span from which on a course is steady up to its end; None where that is too short a part of it, or nothing is
-    done in it any more. One that is too short to tell is taken for steady."""
+    """The span from which on a course is steady; None where too small a part of it has the level of its end, or nothing
+    is done in that any more. A stretch of another level between two of this one is a disturbance and belongs to it. A
+    course that is too short to tell is taken for steady."""
     starts = stretches(rates)
-    start = starts[-1]
-    if start and not np.any(rates[start:]):
+    ends = [*starts[1:], len(rates)]
+    if starts[-1] and not np.any(rates[starts[-1] :]):
         return None
-    for earlier, later in zip(starts[-2::-1], starts[:0:-1]):
-        level = np.mean(rates[start:])
-        if abs(np.mean(rates[earlier:later]) - level) > NEAR * level:
-            break
-        start = earlier
-    return start if start <= (1 - PART) * len(rates) else None
+    start, level = starts[-1], [rates[starts[-1] :]]
+    for earlier, end in zip(starts[-2::-1], ends[-2::-1]):
+        mean = np.mean(np.concatenate(level))
+        if abs(np.mean(rates[earlier:end]) - mean) <= NEAR * mean:
+            start, level = earlier, [*level, rates[earlier:end]]
+    return start if sum(map(len, level)) >= PART * len(rates) else None

@@ -62,6 +62,23 @@ def test_a_late_change_is_not_steady(n):
     assert starts(np.where(np.arange(n) < 0.7 * n, 1.0, 0.7), 0.05, 0.0, TRIALS).count(None) > 0.97 * TRIALS
 
 
+@pytest.mark.parametrize("n", [*SPANS, 30])
+@pytest.mark.parametrize("level", [0.0, 0.6, 1.5])
+def test_a_disturbance_belongs_to_a_steady_rate_and_one_of_half_its_time_does_not(n, level):
+    at = np.arange(n)
+    brief = np.where((at >= 0.5 * n) & (at < 0.7 * n), level, 1.0)
+    found = starts(brief, 0.05, 0.0, TRIALS)
+    assert np.mean([start == 0 for start in found]) > 0.85  # of 16 spans, 0.97 of more: few tell a level badly
+    long = np.where((at >= 0.2 * n) & (at < 0.7 * n), level, 1.0)
+    assert starts(long, 0.05, 0.0, TRIALS).count(None) > 0.97 * TRIALS
+
+
+def test_what_is_slower_at_the_begin_is_cut_though_a_disturbance_follows():
+    rates = np.exp(resembling(np.random.default_rng(1), 0.02, 30, 0.0))
+    rates[:6], rates[15:19] = 0.5 * rates[:6], 0.7 * rates[15:19]
+    assert steady_from(rates) == 6
+
+
 def test_changes_of_a_few_per_cent_belong_to_a_steady_rate():
     rates = np.where(np.arange(60) < 45, 1.0, 1.03) * np.exp(resembling(np.random.default_rng(1), 0.001, 60, 0.0))
     assert len(stretches(rates)) > 1 and steady_from(rates) == 0
