@@ -145,9 +145,9 @@ class Cell:
 
 
 def cells_of(race: Race, kind: str) -> Mapping[str, Cell]:
-    """The cells of a race by name, in order of shards, replicas and rate; pass 0, which warms up, and passes without
-    requests are left out. What is sent at a rate of its own counts from the first on, what is sent as fast as it is
-    answered from when it is steady.
+    """The cells of a race by name, in order of shards, replicas and rate; passes up to 0, which warm up, and passes
+    without requests are left out. What is sent at a rate of its own counts from the first on, what is sent as fast as
+    it is answered from when it is steady.
 
     :param kind: ``capacity-query`` or ``capacity-index``.
     """
@@ -161,7 +161,7 @@ def _by_kind(race: Race) -> dict[str, dict[str, Cell]]:
 def _cells(race: Race, kind: str) -> dict[str, Cell]:
     grouped: dict[tuple[str, int], dict[str, list[Sample]]] = {}
     for sample in race.samples:
-        if sample.kind in (kind, PREPARE, MONITOR) and sample.meta["pass"]:
+        if sample.kind in (kind, PREPARE, MONITOR) and sample.meta["pass"] > 0:
             lists = grouped.setdefault((sample.meta["cell"], sample.meta["pass"]), {kind: [], PREPARE: [], MONITOR: []})
             lists[sample.kind].append(sample)
     found: dict[str, dict[int, Pass]] = {}
@@ -191,7 +191,7 @@ def waits_of(race: Race) -> dict[str, dict[int, Samples]]:
     """What the requests of each cell and pass took from when they were due, in ms; of an open loop alone."""
     found: dict[str, dict[int, list[float]]] = {}
     for sample in race.latencies:
-        if sample.meta["pass"]:
+        if sample.meta["pass"] > 0:
             found.setdefault(sample.meta["cell"], {}).setdefault(sample.meta["pass"], []).append(sample.value)
     return {name: {number: np.array(waits) for number, waits in of.items()} for name, of in found.items()}
 

@@ -57,12 +57,12 @@ def test_cells_that_are_loaded_for_a_time_begin_uncounted_and_each_pass_is_prepa
     passes = [laid_out[1 + 4 * i : 5 + 4 * i] for i in range(uncounted + 2)]
     assert len(laid_out) == 2 + sum(map(len, passes))
     for i, (prepare, *loads) in enumerate(passes):
-        number = max(0, i + 1 - uncounted)
+        number = i + 1 - uncounted
         assert prepare.name == "prepare" and not prepare.time_period
         assert sorted([t.name for t in load] for load in loads) == [[f"query-{i}", f"monitor-{i}"] for i in range(3)]
         of = [t for element in (prepare, *loads) for t in element]
         assert {t.operation.params["pass"] for t in of} == {number}
-        assert {t.time_period for load in loads for t in load} == {8 if number else seconds}
+        assert {t.time_period for load in loads for t in load} == {8 if number > 0 else seconds}
         assert {t.operation.params.get("include-in-reporting", True) for t in of} == {not i}
 
 
