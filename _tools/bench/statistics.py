@@ -289,7 +289,7 @@ def steadiness(trials: int = TRIALS) -> Table:
             "step": np.where(at < n // 5, 1 - STEP, 1.0),
             "ramp": ramp,
             "rise": np.linspace(1 - RISE / 2, 1 + RISE / 2, n),
-            "late": np.where(at < 0.7 * n, 1.0, 1 - LATE),
+            "late": np.where(at < 0.6 * n, 1.0, 1 - LATE),
             "dip": np.where((at >= 0.5 * n) & (at < 0.7 * n), 1 - STEP, 1.0),
         }
         for spread in STEADY_CVS:

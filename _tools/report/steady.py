@@ -7,13 +7,13 @@ from .stats import Samples
 
 PENALTY = 5.0
 """What a change point costs, times ln n, in variances of the noise. Chosen by simulation: of flat rates 1 % are called
-unsteady at most, 7 % where spans resemble their neighbours; see docs/statistics.md."""
+unsteady at most, 4 % where spans resemble their neighbours; see docs/statistics.md."""
 SHORTEST = 2
 """Spans that a stretch has at least: a single one that stands out is noise."""
 NEAR = 0.05
-"""Part by which the level of a stretch may differ from that of the end and still be the same."""
+"""Part by which the level of a stretch may differ from that of another and still be the same."""
 PART = 2 / 3
-"""Part of its time that a rate has the level of its end for at least; one that keeps rising has not."""
+"""Part of its time that a rate has one level for at least; one that keeps rising has not."""
 SPANS = 16, 60
 """Spans that a course is told by, at least and at most: a second each where these bounds let it be. Of fewer, noise
 cannot be told from changes; in longer ones merges and collections of garbage even out."""
@@ -44,16 +44,16 @@ def stretches(rates: Samples) -> list[int]:
 
 
 def steady_from(rates: Samples) -> int | None:
-    """The span from which on a course is steady; None where too small a part of it has the level of its end, or nothing
-    is done in that any more. A stretch of another level between two of this one is a disturbance and belongs to it. A
-    course that is too short to tell is taken for steady."""
+    """The span from which on a course is steady; None where too small a part of it has one level, or nothing is done in
+    its end any more. Stretches of another level after the first of this one are disturbances and belong to it. A course
+    that is too short to tell is taken for steady."""
     starts = stretches(rates)
-    ends = [*starts[1:], len(rates)]
-    if starts[-1] and not np.any(rates[starts[-1] :]):
+    parts = np.split(rates, starts[1:])
+    if len(parts) == 1:
+        return 0
+    if not np.any(parts[-1]):
         return None
-    start, level = starts[-1], [rates[starts[-1] :]]
-    for earlier, end in zip(starts[-2::-1], ends[-2::-1]):
-        mean = np.mean(np.concatenate(level))
-        if abs(np.mean(rates[earlier:end]) - mean) <= NEAR * mean:
-            start, level = earlier, [*level, rates[earlier:end]]
-    return start if sum(map(len, level)) >= PART * len(rates) else None
+    alike = [[abs(np.mean(other) - np.mean(part)) <= NEAR * np.mean(part) for other in parts] for part in parts]
+    level = max(alike, key=lambda of: sum(len(part) for part, so in zip(parts, of) if so))
+    steady = sum(len(part) for part, so in zip(parts, level) if so)
+    return starts[level.index(True)] if steady >= PART * len(rates) else None

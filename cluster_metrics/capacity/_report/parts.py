@@ -195,7 +195,7 @@ def _unsteady(cells: Iterable[Cell]) -> Iterator[RaceWarning]:
     rising = sum(late > early for early, late in (one.halves for one in passes)) > len(passes) / 2
     option = "raise first_pass_seconds and cell_warmup_seconds" if rising else "raise cell_seconds"
     why = (
-        f"it takes {PART:.0%} of a pass at the level of its end, by the change points of its rate; what is not "
+        f"it takes {PART:.0%} of a pass at one level, by the change points of its rate; what is not "
         "steady counts for no verdict; other work on the machine makes rates change, too"
     )
     yield RaceWarning("not-steady", f"the rate was not steady in {named}", option, why, len(passes))
