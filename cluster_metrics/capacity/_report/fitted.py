@@ -54,9 +54,8 @@ class Models:
         """Parts of the busiest node's time that searches and documents take."""
         searches = documents = 0.0
         if costs := self.queries:
-            visits = _visits(nodes, shards, goal.replicas)
-            each = visits * (costs.visit_s + costs.document_s * goal.documents / shards) + costs.request_s / nodes
-            searches = goal.searches * (each + costs.node_s) * self.search_miss
+            each = costs.visiting(_visits(nodes, shards, goal.replicas), shards, goal.documents, nodes)
+            searches = goal.searches * each * self.search_miss
         if self.indexing:
             each = self.indexing.seconds(_spread(nodes, shards, goal.replicas))
             documents = goal.docs * each * self.document_miss

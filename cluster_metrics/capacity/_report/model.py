@@ -95,23 +95,29 @@ class Measured:
 
 @dataclass(frozen=True)
 class QueryModel:
-    """Seconds that a search costs.
+    """Seconds that a search costs. Requests go to all nodes in turn, and copies are chosen whichever node asks.
 
     :param visit_s: a shard, whatever it holds; on the node that searches it.
     :param document_s: a document of that shard.
     :param request_s: a request, spread over all nodes.
+    :param remote_s: a shard that another node asks, on the node that searches it.
     :param node_s: a request, on the busiest node, however many there are.
     """
 
     visit_s: float
     document_s: float
     request_s: float
+    remote_s: float = 0.0
     node_s: float = 0.0
 
     def seconds(self, table: Table, shards: int, documents: float) -> float:
         """Seconds of the busiest node per request."""
-        costs = [self.visit_s, self.document_s, self.request_s, self.node_s]
-        return float(np.dot(_query_terms(table, shards, documents), costs))
+        return self.visiting(visits_balanced(table), shards, documents, len(table))
+
+    def visiting(self, visits: float, shards: int, documents: float, nodes: int) -> float:
+        """The same by how many shards that node searches per request."""
+        costs = [self.visit_s, self.document_s, self.request_s, self.remote_s]
+        return float(np.dot(_query_terms(visits, shards, documents, nodes), costs)) + self.node_s
 
 
 @dataclass(frozen=True)
@@ -144,14 +150,13 @@ def unshared(model: Model, nodes: int) -> Model:
     return replace(model, request_s=0.0, node_s=model.node_s + model.request_s / nodes)
 
 
-def _query_terms(table: Table, shards: int, documents: float) -> list[float]:
-    visits = visits_balanced(table)
-    return [visits, visits * documents / shards, 1 / len(table), 1.0]
+def _query_terms(visits: float, shards: int, documents: float, nodes: int) -> list[float]:
+    return [visits, visits * documents / shards, 1 / nodes, visits * (1 - 1 / nodes)]
 
 
 def _least_squares(terms: Sequence[Sequence[float]], rates: Sequence[float]) -> list[float]:
-    """Costs, none below 0, that explain the rates with the least squared relative error of the seconds; the last two
-    are of a request, and without the last where all cells have as many nodes."""
+    """Costs, none below 0, that explain the rates with the least squared relative error of the seconds; the last but
+    one is of a request that nodes share, and the last is left out where all cells have as many nodes."""
     known = np.array(terms)
     if len(set(known[:, -2])) == 1:
         known[:, -1] = 0
@@ -164,7 +169,7 @@ def _least_squares(terms: Sequence[Sequence[float]], rates: Sequence[float]) -> 
 def fit_queries(cells: Iterable[Measured]) -> QueryModel:
     """Fits the costs of searches to the median rate of each cell."""
     found = list(cells)
-    terms = [_query_terms(c.table, c.shards, c.documents) for c in found]
+    terms = [_query_terms(visits_balanced(c.table), c.shards, c.documents, len(c.table)) for c in found]
     return QueryModel(*_least_squares(terms, [float(np.median(c.rates)) for c in found]))
 
 

@@ -225,6 +225,7 @@ def _model(models: Models, errors: Mapping[str, Sequence[float]]) -> str:
         costs["search: a shard, whatever it holds"] = 1e3 * models.queries.visit_s
         costs["search: a million documents of that shard"] = 1e9 * models.queries.document_s
         costs["search: a request, spread over all nodes"] = 1e3 * models.queries.request_s
+        costs["search: a shard that another node asks"] = 1e3 * models.queries.remote_s
         costs["search: a request, however many nodes"] = 1e3 * models.queries.node_s
     if models.indexing:
         costs["document: its primary shard"] = 1e3 * models.indexing.primary_s

@@ -99,7 +99,8 @@ def test_two_numbers_of_nodes_tell_what_of_a_request_more_nodes_share():
     costs = model.QueryModel(2e-3, 1e-8, 1e-3, 5e-4)
     both = [*cells(costs, rate, nodes=1), *cells(costs, rate, nodes=2)]
     fitted = model.fit_queries(both)
-    assert [fitted.request_s, fitted.node_s] == pytest.approx([1e-3, 5e-4])
+    assert [fitted.visit_s, fitted.request_s, fitted.remote_s] == pytest.approx([2e-3, 1e-3, 5e-4])
+    assert fitted.node_s == 0
     unseen = cells(costs, rate)
     expected = [1 / fitted.seconds(c.table, c.shards, c.documents) for c in unseen]
     assert expected == pytest.approx([c.rates[0] for c in unseen])
@@ -321,6 +322,8 @@ def test_the_work_of_the_busiest_node_is_that_of_each_kind_of_request_times_what
     assert Models(COSTS, None).work(3, 3, goal) == pytest.approx((10 * search, 0))
     own = Models(replace(COSTS, node_s=4e-3), replace(INDEX_COSTS, node_s=5e-3))
     assert own.work(3, 3, goal) == pytest.approx((10 * (search + 4e-3), 100 * (document + 5e-3)))
+    asked = Models(replace(COSTS, remote_s=6e-3), None)  # one shard a node, by another in two of three requests
+    assert asked.work(3, 3, goal) == pytest.approx((10 * (search + 4e-3), 0))
 
 
 @given(st.floats(0, 1000), st.floats(1, 200), st.integers(0, 1))
