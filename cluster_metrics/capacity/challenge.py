@@ -184,7 +184,7 @@ CHALLENGES = (
         question="What do shards and replicas do to the throughput of indexing?",
         operations=(CHECK_TARGET, CHECK, PASS, INDEXING, LOOK, DROP),
         parameters=(*COMMON, BULK),
-        minutes=30,
+        minutes=25,
         disk_factor=10,
         role="cluster-metrics-race-indexing",
     ),
