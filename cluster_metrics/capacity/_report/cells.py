@@ -196,7 +196,7 @@ def waits_of(race: Race) -> dict[str, dict[int, Samples]]:
     return {name: {number: np.array(waits) for number, waits in of.items()} for name, of in found.items()}
 
 
-def main_cells(race: Race) -> dict[str, Cell]:
+def main_cells(race: Race) -> Mapping[str, Cell]:
     """The cells of what its challenge is about; none without its samples."""
     kinds = kinds_of(race)
     return cells_of(race, kinds[0]) if kinds else {}
