@@ -54,8 +54,8 @@ def hold(name: str, pids: Iterable[int]) -> None:
     """Puts processes, and all that they start from now on, into the group of that name; a JVM's compilers go first
     within it.
 
-    In a share that requests use up compilers wait for the CPU three to four times as long as they have it, so that
-    nodes are cold for ten minutes, where on a server they have idle cores.
+    Beside requests that use up a share of 0.4 cores, C2 waited for the CPU three to four times as long as it had it,
+    and nodes were cold for minutes more; on a server compilers have idle cores.
     """
     group = (_controller() or (Path(), False))[0] / FOLDER.format(name=name)
     if group.is_dir():
