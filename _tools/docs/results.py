@@ -7,11 +7,14 @@ from typing import Any
 
 from ..report import noise
 from ..report.race import Race, ReportError
+from ..report.ranking import has_less
 from ..report.section import Section
 from ..report.text import count
 from ..report.write import CHANGES
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "results"
+PART = "-part"
+"""Ends the name of a race that leaves out some of what its challenge races, kept beside one that has it all."""
 PLAN = "plan.md"
 """File of a plan, beside the report of the first of its races."""
 KEPT = ("problems", "document", "parameters", "target", "machine", "index", "answer", "sections")
@@ -20,7 +23,8 @@ KEPT = ("problems", "document", "parameters", "target", "machine", "index", "ans
 
 def keep(reports: Path, race_id: str, noise_file: Path) -> list[Path]:
     """Keeps the report of a race, what ``make explain`` and ``make plan`` made of it and the noise between races of its
-    configuration in docs/results, in place of an earlier one of its challenge.
+    configuration in docs/results, in place of an earlier one of its challenge; beside it where that has all that the
+    challenge races and this race has not.
 
     :param reports: the folder with the reports of races.
     :param noise_file: what ``make noise`` keeps.
@@ -41,7 +45,9 @@ def keep(reports: Path, race_id: str, noise_file: Path) -> list[Path]:
     if floor:
         record["noise_floor"] = asdict(floor)
     section = noise.floor_section(floor, race) if floor else None
-    return _write(report["document"]["challenge"], record, reports / race_id, section)
+    challenge = race.challenge
+    beside = has_less(race) and is_kept(challenge)
+    return _write(challenge + PART if beside else challenge, record, reports / race_id, section)
 
 
 def keep_changes(reports: Path) -> list[Path]:
@@ -101,19 +107,26 @@ def quoted_changes() -> str:
 
 def is_kept(challenge: str) -> bool:
     """Whether a result of a challenge is kept."""
-    return (FOLDER / f"{challenge}.md").exists()
+    return (FOLDER / f"{challenge}.json").exists()
 
 
 def quoted(challenge: str, results: str = "docs/results") -> str:
-    """The answer of a kept race, as other pages quote it.
+    """The answers of what is kept of a challenge, as other pages quote them.
 
     :param results: where these pages find docs/results.
     """
-    if not (file := FOLDER / f"{challenge}.json").exists():
+    if not is_kept(challenge):
         return f"No race of {challenge} at full size has been kept for this version (`make results`).\n"
-    record = json.loads(file.read_text())
+    part = challenge + PART
+    return _quoted(challenge, results) + (
+        f"\nA part of it, raced again:\n\n{_quoted(part, results)}" if is_kept(part) else ""
+    )
+
+
+def _quoted(name: str, results: str) -> str:
+    record = json.loads((file := FOLDER / f"{name}.json").read_text())
     return "".join(f"    {line}\n" for line in (*record["answer"]["lines"], "", _source(record))) + (
-        _drawn(file, record, results) + f"\n[The whole report]({results}/{challenge}.md)\n"
+        _drawn(file, record, results) + f"\n[The whole report]({results}/{name}.md)\n"
     )
 
 

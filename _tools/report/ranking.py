@@ -109,7 +109,7 @@ def ranking(store: elasticsearch.Elasticsearch, name: str, test_mode: bool, now:
     left_out: list[LeftOut] = []
     for challenge in sorted({race.challenge for race in known}):
         passed: dict[str, LeftOut] = {}
-        for race in sorted((race for race in known if race.challenge == challenge), key=_has_less):
+        for race in sorted((race for race in known if race.challenge == challenge), key=has_less):
             found = _elsewhere(race, first) or whole(race)
             if isinstance(found, Race):
                 chosen.append(found)
@@ -120,7 +120,7 @@ def ranking(store: elasticsearch.Elasticsearch, name: str, test_mode: bool, now:
     return Ranking(chosen, ranked(chosen), left_out, now)
 
 
-def _has_less(race: Race) -> bool:
+def has_less(race: Race) -> bool:
     """Whether the user had it leave out some of what its challenge races, which others then have."""
     lists = (pair for pair in own_parameters(race).values() if all(isinstance(value, list) for value in pair))
     return any(set(value) < set(default) for value, default in lists)

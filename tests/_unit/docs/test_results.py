@@ -9,6 +9,7 @@ import pytest
 from _tools.docs import results
 from _tools.report.noise import Floor, keep
 from _tools.report.race import ReportError
+from cluster_metrics.ingest.steps import STEP_NAMES
 
 REPORT = {
     "problems": [],
@@ -64,6 +65,23 @@ def test_the_picture_of_the_answer_is_kept_and_quoted_with_it(kept, tmp_path):
         quoted = results.quoted("query-decomp", folder)
         assert f"\n\n![query-decomp · no warnings]({folder}/query-decomp.svg)\n" in quoted
         assert quoted.endswith(f"\n\n[The whole report]({folder}/query-decomp.md)\n")
+
+
+def test_a_race_of_a_part_is_kept_beside_one_of_all_and_quoted_after_it(kept, tmp_path):
+    steps = {"challenge": "ingest-decomp"}
+    part = {"document": REPORT["document"] | steps, "parameters": {"ingest_steps": ["orjson"]}}
+    record, _ = kept(**part)
+    assert record.name == "ingest-decomp.json", "there is none of all"
+    kept(document=REPORT["document"] | steps, parameters={"ingest_steps": list(STEP_NAMES)})
+    whole = results.quoted("ingest-decomp")
+    record, page = kept(**part, answer=REPORT["answer"] | {"lines": ["ingest-decomp · a part"]})
+    assert (record.name, page.name) == ("ingest-decomp-part.json", "ingest-decomp-part.md")
+    assert json.loads((tmp_path / "results" / "ingest-decomp.json").read_text())["parameters"] != part["parameters"]
+    assert results.quoted("ingest-decomp") == (
+        f"{whole}\nA part of it, raced again:\n\n    ingest-decomp · a part\n    \n"
+        "    raced 20261122T070000Z at commit abc1234 on a CPU, 2 cores, Rally 2.13.0\n"
+        "\n[The whole report](docs/results/ingest-decomp-part.md)\n"
+    )
 
 
 @pytest.mark.parametrize("file", ["explain.md", "plan.md"])
