@@ -346,7 +346,7 @@ INGEST_DECOMP = Challenge(
 )
 INGEST_FORMATS = Challenge(
     name="ingest-formats",
-    question="What does SMILE buy over JSON, at which bulk size?",
+    question="Which bulk size and how many clients? What does SMILE buy over JSON?",
     corpora=(Metrics, WebLogs),
     operations=(
         CHECK_TARGET,

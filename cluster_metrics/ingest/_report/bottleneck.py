@@ -10,7 +10,7 @@ from _tools.report.answer import Finding
 from _tools.report.looks import BUSY, Looks
 from _tools.report.race import Race, Sample
 from _tools.report.sample import columns
-from _tools.report.section import Section
+from _tools.report.section import Figure, Section
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import count, number, percent
 from cluster_metrics.core.monitor import MONITOR
@@ -41,7 +41,7 @@ class Usage:
     :param cores: CPU cores that each node used.
     :param parts: the same as part of those that it may use.
     :param client: CPU cores that Rally's processes used.
-    :param process: CPU cores that the busiest of them used; each runs its clients in one thread.
+    :param processes: CPU cores that each of them used that runs clients; each does so in one thread.
     :param machine: part of the CPU of the load driver's machine that was busy, where the target runs on it, too.
     :param machine_cores: cores of that machine.
     :param pauses: part of the clients' time that they paused after rejections.
@@ -63,7 +63,7 @@ class Usage:
     cores: Mapping[str, float]
     parts: Mapping[str, float]
     client: float | None
-    process: float | None
+    processes: Mapping[str, float]
     machine: float | None
     machine_cores: float
     pauses: float
@@ -82,6 +82,11 @@ class Usage:
     def busiest(self) -> str:
         """The node that used most of what it may use."""
         return max(self.parts, key=lambda node: self.parts[node], default="")
+
+    @property
+    def process(self) -> float | None:
+        """CPU cores that the busiest process of Rally used; None where that was not told."""
+        return max(self.processes.values(), default=None)
 
     @property
     def full_by_client(self) -> float | None:
@@ -291,7 +296,7 @@ def of_load(race: Race, load: Load) -> Usage | None:
     cores = looks.cores()
     if not cores:
         return None
-    (client, machine), processes, values = looks.client() or (None, None), looks.processes(), race.parameters
+    (client, machine), values = looks.client() or (None, None), race.parameters
     of = columns([r.meta for r in requests], ("retry_wait_ms", "send_ms", "took", "repeated_docs"))
     total = {key: sum(value or 0 for value in column) for key, column in of.items()}
     pauses, sent, worked = (total[key] / 1000 / load.seconds for key in ("retry_wait_ms", "send_ms", "took"))
@@ -302,7 +307,7 @@ def of_load(race: Race, load: Load) -> Usage | None:
         cores=cores,
         parts=parts_of(race, cores),
         client=client,
-        process=max(processes.values(), default=None),
+        processes=looks.processes(),
         machine=machine if shared(race) else None,
         machine_cores=race.machine.get("cores", 0),
         pauses=pauses / values["bulk_indexing_clients"],
@@ -327,12 +332,15 @@ def of_cells(race: Race, knobs: tuple[str, str]) -> dict[str, Usage]:
     return {name: used for name in order if (used := of_cell(race, cells[name], knobs))}
 
 
-def section_of_cells(of: Mapping[str, Usage]) -> Section:
-    """What held back each way to ingest."""
+def section_of_cells(of: Mapping[str, Usage], drawn: Sequence[Figure]) -> Section:
+    """What held back each way to ingest.
+
+    :param drawn: of it, see :func:`.course.over_rounds`.
+    """
     where = (
         "CPU is as each cell counted it; queues, throttling and disk are of cells in which the monitor looked twice."
     )
-    return Section("What held it back", [where, table(of, "configuration"), explained()])
+    return Section("What held it back", [where, table(of, "configuration"), *drawn, explained()])
 
 
 def of_cell(race: Race, samples: Sequence[Sample], knobs: tuple[str, str]) -> Usage | None:
@@ -358,7 +366,7 @@ def of_cell(race: Race, samples: Sequence[Sample], knobs: tuple[str, str]) -> Us
                 cores=cores,
                 parts={"all nodes": target / may} if may else {},
                 client=client,
-                process=client,
+                processes={"all clients": client},
                 machine=busy,
                 machine_cores=race.machine.get("cores", 0),
                 pauses=s.meta.get("retry_wait_ms", 0.0) / s.meta["wall_ms"] / s.meta["clients"],
@@ -402,6 +410,15 @@ def pooled(found: Sequence[Usage]) -> Usage | None:
             "on_time": all(u.on_time for u in found),
         }
     )
+
+
+def of_processes(usage: Usage | None) -> str:
+    """What each process of Rally used that runs clients, in words; empty where that was not told."""
+    if not usage or not usage.processes:
+        return ""
+    used = sorted(usage.processes.values(), reverse=True)
+    which = "one process" if len(used) == 1 else f"{len(used)} processes"
+    return f"Rally ran the clients in {which}: {', '.join(map(number, used))} CPU cores used."
 
 
 def table(of: Mapping[str, Usage], what: str) -> Table:

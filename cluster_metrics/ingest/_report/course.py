@@ -1,4 +1,5 @@
-"""The course of a load: its rate, and beside it requests, CPU, collections, merges, queues and disk on one axis."""
+"""The course of a load: its rate, and beside it requests, CPU, collections, merges, queues and disk on one axis; and
+what the cells of a race use up, round by round."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -8,14 +9,17 @@ import numpy as np
 
 from _tools.report import timelines
 from _tools.report.looks import Looks
+from _tools.report.plots import Spec
 from _tools.report.race import Race, Sample
 from _tools.report.section import Figure
+from cluster_metrics.ingest.cell import SAMPLE
 from cluster_metrics.ingest.load import pace_of
 
-from .bottleneck import parts_of, shared
+from .bottleneck import Usage, of_cell, parts_of, shared
 from .rates import LEAST_BUCKETS, Load
 
 REQUESTS, REPEATED, CPU = "requests, ms", "documents sent again per s", "CPU, %"
+THROTTLED, DISK, PAUSES = "throttled, %", "disk at work, %", "pauses after 429, %"
 GROWTH = {
     "garbage collections, ms per s": {"gc_young_ms": "young collections", "gc_old_ms": "old collections"},
     "throttled, ms per s": {
@@ -65,13 +69,56 @@ def over_time(race: Race, found: Sequence[Load]) -> list[Figure]:
         "What happened meanwhile, on the same axis: requests by the buckets of the rate above, all else as the monitor "
         f"saw it once a second; what did not happen is left out. {timelines.ZOOM}"
     )
-    order = [REQUESTS, CPU, *LEVELS, REPEATED, *GROWTH]
-    happened = {row["strip"] for row in shown if row["value"] > 0}
-    rows = sorted((row for row in shown if row["strip"] in happened), key=lambda row: order.index(row["strip"]))
     return [
         Figure(timelines.rates(buckets, goal, "documents/s"), caption),
-        Figure(timelines.strips(rows, "s"), beside),
+        Figure(_strips(shown, [REQUESTS, CPU, *LEVELS, REPEATED, *GROWTH]), beside),
     ]
+
+
+def over_rounds(race: Race, knobs: tuple[str, str]) -> list[Figure]:
+    """What the cells of each round used up together, over the time of a race; none for fewer than two rounds.
+
+    :param knobs: see :func:`.bottleneck.of_cell`.
+    """
+    rounds: dict[int, list[Sample]] = {}
+    for sample in race.of(SAMPLE):
+        rounds.setdefault(sample.meta["round"], []).append(sample)
+    if len(rounds) < 2:
+        return []
+    begins = {number: min(sample.at for sample in of) for number, of in rounds.items()}
+    rows = [
+        {"strip": strip, "series": series, "run": 0, "at": (begins[number] - min(begins.values())) / 1000}
+        | {"value": v}
+        for number, of in sorted(rounds.items())
+        if (used := of_cell(race, of, knobs))
+        for strip, series, v in _shares(used)
+    ]
+    caption = (
+        "What the cells of a round used up together, weighted by their time, a point a round; what did not happen is "
+        f"left out. {timelines.ZOOM}"
+    )
+    return [Figure(_strips(rows, [CPU, THROTTLED, DISK, PAUSES]), caption)]
+
+
+def _shares(used: Usage) -> Iterator[tuple[str, str, float]]:
+    """Strip, series and value in %, as far as they are known."""
+    found = (
+        (CPU, "target, its busiest node", max(used.parts.values(), default=None)),
+        (CPU, "client, its busiest process", used.process),
+        (CPU, "machine of both", used.machine),
+        (THROTTLED, "indexing throttled", used.throttled),
+        (THROTTLED, "merges throttled", used.merge_throttled),
+        (DISK, "disk", used.disk),
+        (PAUSES, "pauses", used.pauses),
+    )
+    return ((strip, series, 100 * value) for strip, series, value in found if value is not None)
+
+
+def _strips(rows: Sequence[dict[str, Any]], order: Sequence[str]) -> Spec:
+    """What happened of these rows, in this order of the strips."""
+    happened = {row["strip"] for row in rows if row["value"] > 0}
+    kept = sorted((row for row in rows if row["strip"] in happened), key=lambda row: order.index(row["strip"]))
+    return timelines.strips(kept, "s")
 
 
 def _row(strip: str, series: str, load: Load, at: float, value: float) -> dict[str, Any]:

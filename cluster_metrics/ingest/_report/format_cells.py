@@ -120,6 +120,11 @@ def cores(key: str) -> Callable[[Mapping[str, Any]], float]:
     return lambda meta: meta[key] / (meta["wall_ms"] + (meta[after] if after else 0.0))
 
 
+def ms_per_request(meta: Mapping[str, Any]) -> float:
+    """From its sending to the end of the response."""
+    return meta["send_ms"] / meta["requests"]
+
+
 def bytes_of(cells: Cells, series: Series) -> float:
     """Of a document with its action, as a request has it; batches have one bulk size."""
     (size,) = cells.sizes(series)

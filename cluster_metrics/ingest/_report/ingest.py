@@ -23,7 +23,7 @@ from cluster_metrics.ingest.account import REPEATED
 from cluster_metrics.ingest.load import BULK, EPOCH, FIGURES
 
 from . import rates
-from .bottleneck import Bottleneck, Usage, bottleneck, explained, finding, of_load, pooled, table
+from .bottleneck import Bottleneck, Usage, bottleneck, explained, finding, of_load, of_processes, pooled, table
 from .course import over_time
 
 REFERENCE_SHARES = {"client": 0.47, "indexing": 0.42, "other": 0.11}
@@ -85,8 +85,10 @@ def held_back(race: Race, on_time: bool = False) -> Bottleneck:
 
 def held_back_section(race: Race, on_time: bool = False) -> Section:
     """What held each load back, with the figures that say so and the rules."""
-    shown = table(_used(race, on_time), "epoch")
-    return Section("What held it back", [f"**{held_back(race, on_time).text}.**", shown, explained()])
+    used = _used(race, on_time)
+    told = filter(None, [of_processes(pooled([*used.values()]))])
+    parts = [f"**{held_back(race, on_time).text}.**", table(used, "epoch"), *told, explained()]
+    return Section("What held it back", parts)
 
 
 def _used(race: Race, on_time: bool) -> dict[str, Usage]:

@@ -26,6 +26,7 @@ from cluster_metrics.ingest.cell import SAMPLE
 from cluster_metrics.ingest.steps import NAIVE, NATIVE, REQUESTS, SLICES, STEP_NAMES, STEPS, Step, bases
 
 from .bottleneck import bottleneck, finding, of_cells, section_of_cells, target_cores
+from .course import over_rounds
 from .profiled import HOW
 
 REFERENCE_WALL_S = 76.9
@@ -152,9 +153,10 @@ def answer(race: Race) -> Iterator[Finding]:
     if first := sorted(gains.items(), key=lambda item: -item[1].value)[:3]:
         told = "; ".join(f"{name} {number(gain.value)} s {interval(gain)}" for name, gain in first)
         yield Finding("saves most", told, dict(first))
-    part = cells.one(lambda meta: meta["client_cpu_ms"] / meta["wall_ms"], top)
-    text = f"{percent(part.value)} {interval(part, percent)} of the wall time of {top}, the fastest"
-    yield Finding("client's CPU", text, {"share": part})
+    if said:
+        of = {verdict: [name for name, judged in said.items() if judged.verdict is verdict] for verdict in Verdict}
+        told = "; ".join(f"{verdict.value}: {', '.join(names)}" for verdict, names in of.items() if names)
+        yield Finding("steps", told)
     if _is_profiled(race):
         yield from cpu.findings(race, HOW)
     yield Finding("documents", f"{sum(s.meta['rows'] for s in race.of(SAMPLE)):,} sent, each checked as acknowledged")
@@ -196,7 +198,7 @@ def sections(race: Race) -> list[Section]:
     return [
         *parts,
         Section("How fast it gets", [_performance(race, cells)]),
-        section_of_cells(of_cells(race, KNOBS)),
+        section_of_cells(of_cells(race, KNOBS), over_rounds(race, KNOBS)),
         Section("Where the seconds go", _times(cells, names)),
         Section("What it costs", _costs(cells, names)),
         *(_profile(race) if _is_profiled(race) else []),

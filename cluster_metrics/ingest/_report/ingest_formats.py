@@ -1,6 +1,6 @@
-"""Explains an ingest-formats race: what SMILE buys over JSON, by bulk size, and whether a blog's claims hold."""
+"""Explains an ingest-formats race: what SMILE buys over JSON, whether a blog's claims hold, and which load to take."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,10 @@ from _tools.report.verdicts import benjamini_hochberg, gate_of, judge
 from cluster_metrics.core.change import Change
 from cluster_metrics.ingest.ingest_formats import BASE, ENCODING, PRICES, READ
 
+from . import load_sweep
 from .bottleneck import bottleneck, finding, of_cells, section_of_cells
-from .format_cells import Cells, Series, bytes_of, cores, gain_over_sizes, overall, per_million, saved
+from .course import over_rounds
+from .format_cells import Cells, Series, bytes_of, cores, gain_over_sizes, ms_per_request, overall, per_million, saved
 from .format_claims import claims, stated
 
 KNOBS = ("client_counts", "bulk_sizes")
@@ -32,24 +34,32 @@ USUAL_SIZE = 1000
 
 
 def answer(race: Race) -> Iterator[Finding]:
-    """Throughput of each format over that of JSON, what it saves of the target's CPU, and which statements hold."""
+    """Which load to take; throughput of each format over that of JSON, what it saves of the target's CPU, and which
+    statements hold."""
     cells = Cells(race)
-    if not cells.compared:
+    if not cells.all:
         return
     top, usage = next(iter(of_cells(race, KNOBS).items()))
     yield finding(bottleneck(usage), f"{top}, the fastest")
+    yield from load_sweep.answer(race, cells)
+    if cells.compared:
+        yield from _gains(race, cells)
+    holds = [row["holds"] for row in stated(cells)]
+    said = {word: holds.count(word) for word in dict.fromkeys(holds)}
+    if holds:
+        yield Finding("published", f"of {len(holds)} statements: " + ", ".join(f"{n} {w}" for w, n in said.items()))
+
+
+def _gains(race: Race, cells: Cells) -> Iterator[Finding]:
     ratios = [overall(cells, series, "wall_ms") for series in cells.compared]
     judged = dict(zip(cells.compared, judge(ratios, gate_of(race.record.compared), benjamini_hochberg)))
     gains = {series: gain_over_sizes(cells, series) for series in cells.compared}
-    for series, gain in sorted(gains.items(), key=lambda item: -item[1].value)[:3]:
+    for series, gain in sorted(gains.items(), key=lambda item: -item[1].value)[:2]:
         text = f"{times_as_fast(gain)} the throughput of JSON over all bulk sizes: {judged[series].text}"
         yield Finding(f"{series.encoding}, {series.load}", text, {"gain": gain})
     cpu = {f"{s.encoding}, {s.load}": overall(cells, s, "target_cpu_ms") for s in cells.compared}
     name, least = min(cpu.items(), key=lambda item: item[1].value)
     yield Finding("target's CPU", f"{times_as_fast(least)} that of JSON at best ({name})", {"ratio": least})
-    holds = [row["holds"] for row in stated(cells)]
-    said = {word: holds.count(word) for word in dict.fromkeys(holds)}
-    yield Finding("published", f"of {len(holds)} statements: " + ", ".join(f"{n} {word}" for word, n in said.items()))
 
 
 def reference(race: Race) -> list[str | Table]:
@@ -91,14 +101,16 @@ def _single(cells: Cells, base: tuple[Series, int], name: tuple[Series, int], te
 def sections(race: Race) -> list[Section]:
     """The sections of the report."""
     cells = Cells(race)
-    if not cells.compared:
+    if not cells.all:
         return []
+    against = _throughput(race, cells) if cells.compared else []
     return [
-        Section("Do the published statements hold?", claims(cells)),
-        Section("Throughput over bulk size", [*_throughput(race, cells), *_curves(cells)]),
+        *([Section("Do the published statements hold?", claims(cells))] if cells.compared or cells.batches else []),
+        *([Section("Which load to take", loads)] if (loads := load_sweep.section(race, cells)) else []),
+        *([Section("Throughput over bulk size", [*against, *_curves(cells)])] if cells.series else []),
         *([Section("Larger documents", _larger(cells))] if cells.batches else []),
-        section_of_cells(of_cells(race, KNOBS)),
-        Section("What a configuration costs", _costs(cells)),
+        section_of_cells(of_cells(race, KNOBS), over_rounds(race, KNOBS)),
+        *([Section("What a configuration costs", _costs(cells))] if cells.series else []),
         *([Section("What is kept, and reading it back", kept)] if (kept := _kept(race, cells)) else []),
         Section("What encoding costs", _encoding(race, cells)),
         *stability.sections(race),
@@ -212,7 +224,7 @@ def _costs(cells: Cells) -> list[str | Table]:
     rows = [
         {"documents": series.load, "format": series.encoding, "bulk_size": f"{size:,}"}
         | {key: cells.median_of(key, size, series) for key in times}
-        | {"request_ms": cells.one(_per_request, (series, size)).value}
+        | {"request_ms": cells.one(ms_per_request, (series, size)).value}
         | {f"{key}_used": cells.one(cores(key), (series, size)).value for key in ("target_cpu_ms", "client_cpu_ms")}
         | {"mb": cells.median_of("bytes_out", size, series).value / 1000}
         | {"pauses_ms": 1000 * float(np.mean(cells.values(per_million("gc_ms"), (series, size))[0]))}
@@ -230,10 +242,6 @@ def _costs(cells: Cells) -> list[str | Table]:
         "that stop all else, their mean over rounds."
     )
     return [text, Table("costs", columns, rows)]
-
-
-def _per_request(meta: Mapping[str, Any]) -> float:
-    return per_million("send_ms")(meta) / per_million("requests")(meta)
 
 
 def _encoding(race: Race, cells: Cells) -> list[str | Table]:
@@ -264,4 +272,4 @@ def _encoding(race: Race, cells: Cells) -> list[str | Table]:
         "Against it stands the CPU time of the target that the format saves, per million documents, mean over bulk "
         "sizes:\n\n" + "".join(f"- {line}\n" for line in lines)
     )
-    return [before, Table("encoders", columns, rows), after]
+    return [before, Table("encoders", columns, rows), *([after] if lines else [])]

@@ -12,6 +12,7 @@ from _tools.report.race import Sample
 from _tools.report.text import percent
 from cluster_metrics.ingest._report import bottleneck as b
 from cluster_metrics.ingest._report import ingest, rates
+from cluster_metrics.ingest._report.course import over_rounds
 from cluster_metrics.ingest.samples import CELL
 
 SECONDS = 20
@@ -187,7 +188,7 @@ IDLE = b.Usage(
     cores={"a": 0.2},
     parts={"a": 0.1},
     client=0.1,
-    process=0.1,
+    processes={"7": 0.1},
     machine=0.3,
     machine_cores=2.0,
     pauses=0.0,
@@ -207,7 +208,7 @@ OF_BOTH = {"machine": 0.9, "client": 1.0, "cores": {"a": 0.8}}
     "name, reached, below",
     [
         (b.RATE, {"on_time": True}, {"on_time": False}),
-        (b.CLIENT, {"process": 0.9}, {"process": 0.899}),
+        (b.CLIENT, {"processes": {"7": 0.9, "8": 0.1}}, {"processes": {"7": 0.899, "8": 0.899}}),
         (b.CLIENT, OF_BOTH, OF_BOTH | {"machine": 0.899}),
         (b.TARGET, {"parts": {"a": 0.1, "b": 0.9}}, {"parts": {"a": 0.1, "b": 0.899}}),
         (b.TARGET, {"machine": 0.9, "cores": {"a": 0.5, "b": 0.4}}, {"machine": 0.9, "cores": {"a": 0.5, "b": 0.39}}),
@@ -224,7 +225,7 @@ def test_a_limit_is_named_from_its_threshold_on(name, reached, below):
 
 
 def test_what_was_not_told_and_merges_that_are_slowed_down_by_design_are_no_limit():
-    unknown = dict.fromkeys(("client", "process", "machine", "throttled", "merge_throttled", "disk"))
+    unknown = dict.fromkeys(("client", "machine", "throttled", "merge_throttled", "disk")) | {"processes": {}}
     assert b.bottleneck(replace(IDLE, parts={}, worked=0.0, target_cores=0.0, **unknown)).name == b.UNKNOWN
     assert b.bottleneck(replace(IDLE, merge_throttled=1.0)).name == b.UNKNOWN
 
@@ -243,6 +244,16 @@ def test_more_clients_are_twice_as_many_or_one_for_each_core_and_requests_ten_ti
 ):
     usage = replace(IDLE, clients=clients, bulk_size=bulk_size, target_cores=cores, worked=0.5)
     assert b.bottleneck(usage).option == option
+
+
+def test_the_cpu_of_each_process_that_runs_clients_is_told():
+    of = loaded(process=0.3)
+    text = {section.title: section.text for section in ingest.sections(of)}["What held it back"]
+    assert "\nRally ran the clients in 2 processes: 0.300, 0.0100 CPU cores used.\n" in text
+    assert b.of_processes(IDLE) == "Rally ran the clients in one process: 0.100 CPU cores used."
+    assert b.of_processes(replace(IDLE, processes={})) == b.of_processes(None) == ""
+    two = b.pooled([IDLE, replace(IDLE, seconds=30.0, processes={"7": 0.5, "8": 0.2})])
+    assert two.processes == pytest.approx({"7": 0.4, "8": 0.2})
 
 
 def test_stretches_count_by_their_time_and_what_one_does_not_tell_by_that_of_the_other():
@@ -290,3 +301,25 @@ def test_a_cell_is_told_by_what_it_counted_and_by_looks_in_its_time():
     assert found.merge_throttled is None
     apart = b.of_cells(replace(of, local=False), ("clients", "size"))["x"]
     assert apart.machine is None
+
+
+def test_what_cells_use_is_drawn_round_by_round():
+    samples = [
+        cell("x", round=1, target_cpu_ms=2000.0, client_cpu_ms=400.0),
+        cell("y", round=1, target_cpu_ms=4000.0, client_cpu_ms=400.0),
+        replace(cell("x", round=2, target_cpu_ms=6000.0, client_cpu_ms=400.0), at=1_060_000),
+    ]
+    (figure,) = over_rounds(replace(race(), samples=samples), ("clients", "size"))
+    points = next(v["values"] for v in (layer["data"] for layer in figure.spec["layer"]) if "series" in v["values"][0])
+    assert {point["strip"] for point in points} == {"CPU, %"}
+    assert {(point["series"], point["at"]): point["value"] for point in points} == pytest.approx(
+        {
+            ("target, its busiest node", 0): 37.5,
+            ("client, its busiest process", 0): 10,
+            ("machine of both", 0): 42.5,
+            ("target, its busiest node", 60): 75,
+            ("client, its busiest process", 60): 10,
+            ("machine of both", 60): 80,
+        }
+    )
+    assert over_rounds(replace(race(), samples=samples[:2]), ("clients", "size")) == []

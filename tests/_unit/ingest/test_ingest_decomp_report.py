@@ -257,7 +257,13 @@ def test_the_three_steps_that_save_most_are_named_with_what_they_save():
     assert lines["naive"] == "20.0 s [20.0, 20.0] per million rows"
     saved = {"orjson": 6, "clients-2": 3, "filter-path": 2}
     assert lines["saves most"] == "; ".join(f"{name} {s:.2f} s [{s:.2f}, {s:.2f}]" for name, s in saved.items())
-    assert lines["client's CPU"].startswith("5.0 % [5.0 %, 5.0 %] of the wall time of clients-2")
+    assert "the client's busiest process 5.0 % of a core" in lines["held back by"]
+    assert lines["steps"] == (
+        "improved: keep-alive, orjson, filter-path, bulk-10000, slices, clients-2, translog-async; "
+        "regressed: clients-8; equivalent: constant-action, clients-4, refresh-off, values-unindexed, "
+        "epoch-unindexed, smile, no-source"
+    )
+    assert "steps" not in dict(answer_of(replace(of, samples=[s for s in of.samples if s.cell == NAIVE])).lines())
 
 
 def test_costs_are_those_of_one_client_with_requests_of_a_thousand_rows_each_loop_once():

@@ -183,9 +183,86 @@ def test_encoding_is_told_beside_json_and_beside_what_is_saved():
     assert "metrics, 1 client, smile-32: saves" in {s.title: s.text for s in sections}["What encoding costs"]
 
 
-def test_a_race_without_another_format_has_nothing_to_explain():
+def in_json(of, walls=None):
+    """A race in JSON alone, by one and by two clients.
+
+    :param walls: wall time of two clients over that of one, by bulk size (default 0.6).
+    """
+    one = [s for s in of.samples if "json" in s.cell]
+    two = []
+    for s in (s for s in one if s.kind == "ingest-cell"):
+        factor = (walls or {}).get(s.meta["bulk_size"], 0.6)
+        meta = s.meta | {"clients": 2, "wall_ms": factor * s.meta["wall_ms"]}
+        two.append(replace(s, cell=s.cell.replace("by-1", "by-2"), meta=meta))
+    return replace(of, samples=[*one, *two])
+
+
+def test_a_race_in_json_alone_recommends_the_smallest_load_that_ties_with_the_fastest():
+    walls = {100: 0.6, 1000: 0.482, 10_000: 0.6, 50_000: 0.6}  # of 20, 10, 8 and 9 s by one client
+    of = in_json(race(), walls=walls)
+    found = explained.sections(of)
+    loads = table(found, "loads of metrics").rows
+    assert [(row["clients"], row["bulk_size"]) for row in loads] == [
+        (1, "100"),
+        (2, "100"),
+        (1, "1,000"),
+        (2, "1,000"),
+        (1, "10,000"),
+        (2, "10,000"),
+        (1, "50,000"),
+        (2, "50,000"),
+    ]
+    by = {(row["clients"], row["bulk_size"]): row for row in loads}
+    assert by[2, "10,000"]["verdict"] == "the fastest" and "ratio" not in by[2, "10,000"]
+    assert by[2, "1,000"]["ratio"].value == pytest.approx(4.8 / 4.82)
+    assert by[2, "1,000"]["verdict"] == "equivalent within 3.0 %"
+    assert by[1, "1,000"]["verdict"] == by[2, "100"]["verdict"] == "regressed"
+    assert by[2, "1,000"]["rate"].value == pytest.approx(1e6 / 4.82 / 1.25, rel=0.05)
+    text = {section.title: section.text for section in found}["Which load to take"]
+    assert "metrics: **2 clients, 1,000 documents a request** is the smallest load that ties with the fastest." in text
+    assert "CHALLENGE=append-no-conflicts-index-only PARAMS=bulk_size:1000,bulk_indexing_clients:2`" in text
+    assert "2 clients, 10,000 documents a request is the fastest of 8; choosing it" in text
+    assert {"Which load to take", "Throughput over bulk size", "What a configuration costs"} < {s.title for s in found}
+    assert not {"Do the published statements hold?", "Larger documents"} & {s.title for s in found}
+    lines = dict(answer_of(of).lines())
+    assert lines["load"].startswith("metrics: 2 clients, 1,000 documents a request, ")
+    assert "0.996 × [0.996, 0.996] the fastest (2 clients, 10,000 documents a request)" in lines["load"]
+    assert not {"published", "target's CPU"} & lines.keys()
+
+
+def test_what_a_load_asks_of_both_sides_stands_beside_it():
+    of = in_json(race())
+    for sample in of.samples:
+        if sample.kind == "ingest-cell":
+            wall_ms = sample.meta["wall_ms"]
+            sample.meta.update(client_cpu_ms=wall_ms / 4, send_ms=wall_ms * sample.meta["clients"])
+            sample.meta.update(target_cpu_ms=1.5 * (wall_ms + 100), refresh_wall_ms=100.0)
+    by = {(r["clients"], r["bulk_size"]): r for r in table(explained.sections(of), "loads of metrics").rows}
+    one, two = by[1, "1,000"], by[2, "10,000"]
+    assert (one["documents"], two["documents"]) == (1000, 20_000)
+    assert (one["mb"], two["mb"]) == pytest.approx((0.096, 1.92))
+    for row in (one, two):
+        assert (row["target_cpu_ms_used"], row["client_cpu_ms_used"]) == pytest.approx((1.5, 0.25))
+    assert two["request_ms"] / one["request_ms"] == pytest.approx(2 * 0.6 * 8)
+    assert one["client_cpu_ms"].value == pytest.approx(10 / 4 * 1.25, rel=0.05)
+
+
+def test_every_smaller_load_that_is_slower_leaves_the_fastest():
+    told = dict(answer_of(in_json(race())).lines())["load"]
+    assert told.startswith("metrics: 2 clients, 10,000 documents a request, ")
+    assert told.endswith(" documents/s, the fastest; every smaller one is shown to be slower")
+
+
+def test_no_load_is_recommended_of_too_few_rounds_and_none_is_chosen_of_one():
+    few = in_json(race(rounds=19))
+    told = dict(answer_of(few).lines())["load"]
+    assert told == "metrics: nothing recommended, a verdict takes ingest_rounds:20"
+    text = {section.title: section.text for section in explained.sections(few)}["Which load to take"]
+    assert "nothing is recommended, since a verdict takes ingest_rounds:20." in text and "**" not in text
     whole = race()
-    assert explained.sections(Race(whole.document, [s for s in whole.samples if "json" in s.cell], {})) == []
+    one = [s for s in whole.samples if s.cell in ("metrics-json-1000-by-1", "metrics-json")]
+    assert "Which load to take" not in {s.title for s in explained.sections(replace(whole, samples=one))}
+    assert explained.sections(replace(whole, samples=[])) == []
 
 
 def test_sheets_have_all_samples():
