@@ -8,7 +8,7 @@ from ..core.change import Change
 from ..core.index import CHECK_TARGET
 from ..core.limits import counted, said
 from ..core.monitor import LOOKED, Monitor
-from ..core.parameters import FOREIGN, PASSES, ByCell, Choice, Flag, Integer, Many
+from ..core.parameters import FOREIGN, PASSES, REFRESH, ByCell, Choice, Flag, Integer, Many
 from . import indices, load
 from .words import Words
 
@@ -117,7 +117,7 @@ COMMON = (
     Integer("cell_warmup_seconds", "Time under load before that.", "seconds", low=0, high=86_400),
     Integer(
         "first_pass_seconds",
-        "Time of the passes that warm up the nodes and count for nothing, which the cells share.",
+        "Time of pass 0, which the cells share; it warms up the nodes and counts for nothing.",
         "seconds",
         low=1,
         high=86_400,
@@ -183,7 +183,7 @@ CHALLENGES = (
         name="capacity-indexing",
         question="What do shards and replicas do to the throughput of indexing?",
         operations=(CHECK_TARGET, CHECK, PASS, INDEXING, LOOK, DROP),
-        parameters=(*COMMON, BULK),
+        parameters=(*COMMON, BULK, REFRESH),
         minutes=25,
         disk_factor=10,
         role="cluster-metrics-race-indexing",
@@ -218,6 +218,7 @@ CHALLENGES = (
             KEEP,
             ALL_HITS,
             BULK,
+            REFRESH,
             Choice("curve_of", "What capacity-curve sends: searches, or documents.", choices=("searches", "documents")),
             Many(
                 "curve_per_second",

@@ -371,13 +371,16 @@ class BuildWordsParams(CapacityParams):
 
 class PreparePassParams(CapacityParams):
     """Mandatory keys: ``cells``, see :class:`PreparePass`, and ``anew`` (whether to make their indices). The track
-    processor adds ``pass``. Track parameters: ``words_mapping``, ``delete_foreign_index``.
+    processor adds ``pass``. Track parameters: ``words_mapping``, ``refresh_interval``, ``delete_foreign_index``.
     """
 
     def params(self) -> dict[str, Any]:
         made = self.operation["cells"] if self.operation["anew"] else []
-        analyzer = self.values["words_mapping"]
+        analyzer, refreshed = self.values["words_mapping"], self.values["refresh_interval"]
         bodies = {
             of["index"]: index_body(self.track, analyzer, of["shards"], of["replicas"], of["shards"]) for of in made
         }
+        if refreshed != "default":
+            for body in bodies.values():
+                body["settings"]["index.refresh_interval"] = refreshed
         return self.operation | {"bodies": bodies}

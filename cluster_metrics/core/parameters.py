@@ -196,18 +196,20 @@ INDEX_MODE = Choice(
 )
 SHAPE = (*SHARDS, SEGMENTS, CODEC, SOURCE, INDEX_MODE)
 """What an index is like beside its documents, as far as a query may tell."""
+REFRESH = Text(
+    "refresh_interval",
+    "How often the index is refreshed; default leaves it to Elasticsearch, which refreshes each second an index that "
+    "was made or searched within the last 30 s, and no other.",
+    pattern=rf"default|-1|{TIME}",
+    form="default, -1 for never, or a time such as 30s",
+)
 LOAD = (
     *SHARDS,
     Choice("cluster_health", "Health that the index must reach before the load.", choices=("green", "yellow")),
     BULK_SIZE,
     Integer("bulk_indexing_clients", "Concurrent clients of the load.", "clients", low=1, high=256),
     SEGMENTS,
-    Text(
-        "refresh_interval",
-        "How often the index is refreshed; default leaves it to Elasticsearch.",
-        pattern=rf"default|-1|{TIME}",
-        form="default, -1 for never, or a time such as 30s",
-    ),
+    REFRESH,
     Choice(
         "translog_durability",
         "Whether the translog is fsynced with each request, or at intervals.",

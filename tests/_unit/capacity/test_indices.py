@@ -438,14 +438,17 @@ def test_the_words_are_loaded_into_most_shards_from_which_all_numbers_can_be_mad
     }
 
 
-@pytest.mark.parametrize("anew", [True, False])
-def test_before_a_pass_the_indices_of_its_cells_are_made_anew_where_that_is_asked_for(tmp_path, anew):
+@pytest.mark.parametrize("anew, refreshed", [(True, "1s"), (True, "default"), (False, "1s")])
+def test_before_a_pass_the_indices_of_its_cells_are_made_anew_where_that_is_asked_for(tmp_path, anew, refreshed):
     track = track_of(Words(20), root=tmp_path, indices={"cluster-metrics-words": WORDS_BODY})
-    operation = {"anew": anew, "pass": 1, "parameters": {"words_mapping": "light"}}
+    operation = {"anew": anew, "pass": 1, "parameters": {"words_mapping": "light", "refresh_interval": refreshed}}
     operation["cells"] = [
         {"index": "2s-1r", "shards": 2, "replicas": 1},
         {"index": "3s-0r", "shards": 3, "replicas": 0},
     ]
     bodies = {"2s-1r": body_of(2, 2, "light"), "3s-0r": body_of(3, 3, "light")}
     bodies["2s-1r"]["settings"]["index.number_of_replicas"] = 1
+    if refreshed != "default":
+        for body in bodies.values():
+            body["settings"]["index.refresh_interval"] = refreshed
     assert PreparePassParams(track, operation).params() == operation | {"bodies": bodies if anew else {}}
