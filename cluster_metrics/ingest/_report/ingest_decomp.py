@@ -17,7 +17,7 @@ from _tools.report.sampled import sampled
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate, Samples, optimism, paired_ratio
 from _tools.report.table import Column, Table, Words, share, times
-from _tools.report.text import interval, number, percent
+from _tools.report.text import interval, number, percent, with_interval
 from _tools.report.verdicts import Judged, Verdict, decided_by, gate_of, judge
 from cluster_metrics.core.change import KINDS, Change
 from cluster_metrics.core.sampler import NONE, SAMPLER
@@ -34,6 +34,7 @@ REFERENCE_WALL_S = 76.9
 REFERENCE_CLIENT_SHARE = 0.47
 """Of the wall time, client and network; same place."""
 KNOBS = ("clients", "documents of a request")
+ASYNC = "translog-async"
 SUMS = ("wall_ms", "target_cpu_ms", "client_cpu_ms", "store_bytes")
 """What grows with the rows of a cell, of which those of several clients have more."""
 COARSE_MS = 100
@@ -199,7 +200,7 @@ def sections(race: Race) -> list[Section]:
         *parts,
         Section("How fast it gets", [_performance(race, cells)]),
         section_of_cells(of_cells(race, KNOBS), over_rounds(race, KNOBS)),
-        Section("Where the seconds go", _times(cells, names)),
+        Section("Where the seconds go", _times(cells, names, {step.name: base for step, base in steps})),
         Section("What it costs", _costs(cells, names)),
         *(_profile(race) if _is_profiled(race) else []),
         *stability.sections(race, _rounds_figure(race, cells)),
@@ -383,22 +384,43 @@ def _performance(race: Race, cells: Clients) -> str:
     return "\n".join(f"- {line}" for line in lines) + "\n"
 
 
-def _times(cells: Clients, names: list[str]) -> list[str | Table]:
+def _times(cells: Clients, names: list[str], held: Mapping[str, str]) -> list[str | Table]:
+    """Where the time goes, by cell.
+
+    :param held: the cell that each step is held against.
+    """
     keys = {"wall_ms": "wall s", "encode_ms": "encode s", "parse_ms": "parse s", "send_ms": "send and wait s"}
-    keys |= {"took_ms": "took s"}
+    keys |= {"took_ms": "took s", "index_ms": "of it indexing s"}
     rows = [
         {"cell": name, "rows_per_second": cells.one("rows_per_second", name)}
         | {key: cells.per_million(key, name) for key in keys}
+        | {"other": cells.one(_other, name)}
         for name in names
     ]
     columns = [Words("cell", "configuration"), Column("rows_per_second", "rows/s")]
-    columns += [Column(key, text) for key, text in keys.items()]
+    columns += [Column(key, text) for key, text in keys.items()] + [Column("other", "other s")]
     least = min((s for n in names for s in cells.values("least_took_ms", n)[0] if s > 0), default=0.0)
     text = (
         "Per million rows, medians over rounds. All but wall are summed over requests, so with several clients they "
-        f"exceed it. {_resolution(least)}"
+        f"exceed it; other is what of `took` is not indexing. {_resolution(least)}"
     )
-    return [text, Table("times", columns, rows)]
+    return [text, Table("times", columns, rows), *_translog(cells, held)]
+
+
+def _translog(cells: Clients, held: Mapping[str, str]) -> list[str]:
+    """What of the rest of ``took`` is the translog, by a pair of durabilities; nothing without one."""
+    if not (base := held.get(ASYNC)):
+        return []
+    whole, spared = cells.one(_other, base), cells.of(lambda other, spared: other - spared, _other, base, ASYNC)
+    return [
+        f"Writing the translog to disk with each request is {with_interval(spared)} s of the {number(whole.value)} s "
+        f"other than indexing in {base}: so much less is left in {ASYNC}, which differs in that alone, within rounds."
+    ]
+
+
+def _other(meta: Mapping[str, Any]) -> float:
+    """What of ``took`` is not indexing, in s per million rows."""
+    return 1000 * (meta["took_ms"] - meta["index_ms"]) / meta["rows"]
 
 
 def _resolution(least_ms: float) -> str:

@@ -1,6 +1,6 @@
 """Bulk size by clients: every load in JSON against the fastest, and the smallest that is not shown to be slower."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,29 @@ from .format_cells import Cells, Series, cores, ms_per_request, per_million
 
 CONFIRMED_BY = "append-no-conflicts-index-only"
 """Whose load is one task of Rally's."""
+HOW = (
+    "Every number of clients with every number of documents a request, in JSON, the smallest load first: that with "
+    "fewest documents on their way at once. Throughput is a ratio to the fastest, formed within each round, and all "
+    "loads are judged together (Holm). What ties with the fastest is not shown to be slower; the smallest of these is "
+    "recommended, since what lies beyond it asks for more memory and longer requests and is not shown to gain. CPU is "
+    "per million documents."
+)
+_WHOLE = "{:,.0f}".format
+COLUMNS: tuple[Column, ...] = (
+    Column("clients", "clients"),
+    Column("bulk_size", "documents a request", form=_WHOLE),
+    Column("documents", "on their way at once", form=_WHOLE),
+    Column("mb", "MB on their way"),
+    Column("rate", "documents/s"),
+    Column("ratio", "of the fastest"),
+    Words("verdict", "time, against the fastest"),
+    Column("decided_by", "rounds to decide", form=_WHOLE),
+    Column("target_cpu_ms", "target CPU", "s"),
+    Column("target_cpu_ms_used", "target CPU, cores"),
+    Column("client_cpu_ms", "client CPU", "s"),
+    Column("client_cpu_ms_used", "client CPU, cores"),
+    Column("request_ms", "ms per request"),
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +90,9 @@ def sweeps(race: Race, cells: Cells) -> list[Sweep]:
     found = []
     for corpus in dict.fromkeys(s.corpus for s in cells.series):
         of = [s for s in cells.series if (s.corpus, s.encoding) == (corpus, BASE)]
-        loads = sorted((Load(s, n) for s in of for n in cells.sizes(s)), key=lambda x: (x.documents, x.series.clients))
+        loads = sorted(
+            (Load(s, n) for s in of for n in cells.sizes(s)), key=lambda load: (load.documents, load.series.clients)
+        )
         if len(loads) < 2 or not cells.has(*(load.cell for load in loads)):
             continue
         best = max(loads, key=lambda load: cells.rate(load.bulk_size, load.series).value)
@@ -100,47 +125,29 @@ def section(race: Race, cells: Cells) -> list[str | Table]:
     """The loads of each corpus, with what they cost; nothing where there are none to choose from."""
     parts: list[str | Table] = []
     for sweep in sweeps(race, cells):
-        rows = []
-        for load in sweep.loads:
-            said = sweep.judged.get(load)
-            undecided = said is not None and said.verdict is Verdict.NOT_SHOWN
-            row = {"clients": load.series.clients, "bulk_size": f"{load.bulk_size:,}", "documents": load.documents}
-            row |= {"rate": cells.rate(load.bulk_size, load.series)}
-            row |= {"ratio": cells.ratio(per_million("wall_ms"), load.cell, sweep.best.cell)} if said else {}
-            row |= {"verdict": said.text if said else "the fastest"}
-            row |= {"decided_by": decided_by(said) if said and undecided else None}
-            row |= {key: cells.one(per_million(key), load.cell) for key in ("target_cpu_ms", "client_cpu_ms")}
-            row |= {f"{key}_used": cells.one(cores(key), load.cell).value for key in ("target_cpu_ms", "client_cpu_ms")}
-            row |= {"request_ms": cells.one(ms_per_request, load.cell).value}
-            mb = load.series.clients * cells.one(_mb_per_request, load.cell).value
-            rows.append(row | {"mb": mb})
-        columns = [Column("clients", "clients"), Column("bulk_size", "documents a request")]
-        columns += [Column("documents", "on their way at once", form="{:,.0f}".format), Column("rate", "documents/s")]
-        columns += [Column("ratio", "of the fastest"), Words("verdict", "time, against the fastest")]
-        columns += [Column("decided_by", "rounds to decide", form="{:,.0f}".format)]
-        columns += [Column("target_cpu_ms", "target CPU", "s"), Column("client_cpu_ms", "client CPU", "s")]
-        columns += [
-            Column("target_cpu_ms_used", "target CPU, cores"),
-            Column("client_cpu_ms_used", "client CPU, cores"),
-        ]
-        columns += [Column("request_ms", "ms per request"), Column("mb", "MB on their way")]
         walls = cells.matrix(per_million("wall_ms"), [load.cell for load in sweep.loads])
         chosen = (
             f"{sweep.best.text} is the fastest of {len(sweep.loads)}; choosing it for that overstates it by "
             f"{percent(optimism(walls / walls[0]))} on average."
         )
-        parts += [f"{sweep.corpus}: {_advice(race, sweep)} {chosen}", Table(f"loads of {sweep.corpus}", columns, rows)]
-    if not parts:
-        return []
-    return [
-        "Every number of clients with every number of documents a request, in JSON, the smallest load first: that with "
-        "fewest documents on their way at once. Throughput is a ratio to the fastest, formed within each round, and "
-        "all loads are judged together (Holm). What ties with the fastest is not shown to be slower; the smallest of "
-        "these "
-        "is recommended, since what lies beyond it asks for more memory and longer requests and is not shown to gain. "
-        "CPU is per million documents.",
-        *parts,
-    ]
+        rows = [_row(cells, sweep, load) for load in sweep.loads]
+        parts += [f"{sweep.corpus}: {_advice(race, sweep)} {chosen}", Table(f"loads of {sweep.corpus}", COLUMNS, rows)]
+    return [HOW, *parts] if parts else []
+
+
+def _row(cells: Cells, sweep: Sweep, load: Load) -> dict[str, Any]:
+    row: dict[str, Any] = {"clients": load.series.clients, "bulk_size": load.bulk_size, "documents": load.documents}
+    row |= {"rate": cells.rate(load.bulk_size, load.series), "verdict": "the fastest"}
+    if said := sweep.judged.get(load):
+        row |= {"ratio": cells.ratio(per_million("wall_ms"), load.cell, sweep.best.cell), "verdict": said.text}
+        row |= {"decided_by": decided_by(said)} if said.verdict is Verdict.NOT_SHOWN else {}
+    for key in ("target_cpu_ms", "client_cpu_ms"):
+        row |= {key: cells.one(per_million(key), load.cell), f"{key}_used": cells.one(cores(key), load.cell).value}
+    mb_per_request = cells.one(lambda meta: meta["bytes_out"] / meta["requests"] / 1e6, load.cell).value
+    return row | {
+        "request_ms": cells.one(ms_per_request, load.cell).value,
+        "mb": load.series.clients * mb_per_request,
+    }
 
 
 def _advice(race: Race, sweep: Sweep) -> str:
@@ -156,7 +163,3 @@ def _advice(race: Race, sweep: Sweep) -> str:
         f"`make race CHALLENGE={CONFIRMED_BY} PARAMS=bulk_size:{load.bulk_size},"
         f"bulk_indexing_clients:{load.series.clients}`."
     )
-
-
-def _mb_per_request(meta: Mapping[str, Any]) -> float:
-    return meta["bytes_out"] / meta["requests"] / 1e6

@@ -203,21 +203,21 @@ def test_a_race_in_json_alone_recommends_the_smallest_load_that_ties_with_the_fa
     found = explained.sections(of)
     loads = table(found, "loads of metrics").rows
     assert [(row["clients"], row["bulk_size"]) for row in loads] == [
-        (1, "100"),
-        (2, "100"),
-        (1, "1,000"),
-        (2, "1,000"),
-        (1, "10,000"),
-        (2, "10,000"),
-        (1, "50,000"),
-        (2, "50,000"),
+        (1, 100),
+        (2, 100),
+        (1, 1000),
+        (2, 1000),
+        (1, 10_000),
+        (2, 10_000),
+        (1, 50_000),
+        (2, 50_000),
     ]
     by = {(row["clients"], row["bulk_size"]): row for row in loads}
-    assert by[2, "10,000"]["verdict"] == "the fastest" and "ratio" not in by[2, "10,000"]
-    assert by[2, "1,000"]["ratio"].value == pytest.approx(4.8 / 4.82)
-    assert by[2, "1,000"]["verdict"] == "equivalent within 3.0 %"
-    assert by[1, "1,000"]["verdict"] == by[2, "100"]["verdict"] == "regressed"
-    assert by[2, "1,000"]["rate"].value == pytest.approx(1e6 / 4.82 / 1.25, rel=0.05)
+    assert by[2, 10_000]["verdict"] == "the fastest" and "ratio" not in by[2, 10_000]
+    assert by[2, 1000]["ratio"].value == pytest.approx(4.8 / 4.82)
+    assert by[2, 1000]["verdict"] == "equivalent within 3.0 %"
+    assert by[1, 1000]["verdict"] == by[2, 100]["verdict"] == "regressed"
+    assert by[2, 1000]["rate"].value == pytest.approx(1e6 / 4.82 / 1.25, rel=0.05)
     text = {section.title: section.text for section in found}["Which load to take"]
     assert "metrics: **2 clients, 1,000 documents a request** is the smallest load that ties with the fastest." in text
     assert "CHALLENGE=append-no-conflicts-index-only PARAMS=bulk_size:1000,bulk_indexing_clients:2`" in text
@@ -238,7 +238,7 @@ def test_what_a_load_asks_of_both_sides_stands_beside_it():
             sample.meta.update(client_cpu_ms=wall_ms / 4, send_ms=wall_ms * sample.meta["clients"])
             sample.meta.update(target_cpu_ms=1.5 * (wall_ms + 100), refresh_wall_ms=100.0)
     by = {(r["clients"], r["bulk_size"]): r for r in table(explained.sections(of), "loads of metrics").rows}
-    one, two = by[1, "1,000"], by[2, "10,000"]
+    one, two = by[1, 1000], by[2, 10_000]
     assert (one["documents"], two["documents"]) == (1000, 20_000)
     assert (one["mb"], two["mb"]) == pytest.approx((0.096, 1.92))
     for row in (one, two):
