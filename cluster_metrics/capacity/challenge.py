@@ -117,7 +117,7 @@ COMMON = (
     Integer("cell_warmup_seconds", "Time under load before that.", "seconds", low=0, high=86_400),
     Integer(
         "first_pass_seconds",
-        "Time of pass 0, which the cells share; it warms up the nodes and counts for nothing.",
+        "Time of the passes that warm up the nodes and count for nothing, which the cells share.",
         "seconds",
         low=1,
         high=86_400,

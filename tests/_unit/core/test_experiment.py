@@ -42,8 +42,10 @@ def test_each_pass_has_every_cell_once_and_a_part_of_the_plan_after_them():
     assert len({tuple(order) for order in orders}) == 3
 
 
-def test_cells_that_are_loaded_for_a_time_begin_uncounted_and_each_pass_is_prepared():
+@pytest.mark.parametrize("anew, uncounted, seconds", [(False, 1, 34), (True, 2, 17)])
+def test_cells_that_are_loaded_for_a_time_begin_uncounted_and_each_pass_is_prepared(anew, uncounted, seconds):
     schedule = [task("build", "capacity-build"), task("prepare", "capacity-pass")]
+    schedule[-1].operation.params["anew"] = anew
     for i in range(3):
         loads = [task(f"query-{i}", "capacity-query"), task(f"monitor-{i}", "capacity-monitor")]
         for load in loads:
@@ -52,15 +54,16 @@ def test_cells_that_are_loaded_for_a_time_begin_uncounted_and_each_pass_is_prepa
     schedule.append(task("drop", "capacity-drop"))
     laid_out = lay_out_passes(schedule, values(seed=42, passes=2, first_pass_seconds=100))
     assert [laid_out[0].name, laid_out[-1].name] == ["build", "drop"]
-    passes = [laid_out[1 + 4 * i : 5 + 4 * i] for i in range(3)]
+    passes = [laid_out[1 + 4 * i : 5 + 4 * i] for i in range(uncounted + 2)]
     assert len(laid_out) == 2 + sum(map(len, passes))
-    for number, (prepare, *loads) in enumerate(passes):
+    for i, (prepare, *loads) in enumerate(passes):
+        number = i + 1 - uncounted
         assert prepare.name == "prepare" and not prepare.time_period
         assert sorted([t.name for t in load] for load in loads) == [[f"query-{i}", f"monitor-{i}"] for i in range(3)]
         of = [t for element in (prepare, *loads) for t in element]
         assert {t.operation.params["pass"] for t in of} == {number}
-        assert {t.time_period for load in loads for t in load} == {8 if number else 34}
-        assert {t.operation.params.get("include-in-reporting", True) for t in of} == {not number}
+        assert {t.time_period for load in loads for t in load} == {8 if number > 0 else seconds}
+        assert {t.operation.params.get("include-in-reporting", True) for t in of} == {not i}
 
 
 def test_without_cells_no_pass_is_prepared():
