@@ -86,9 +86,9 @@ def held_back(race: Race, on_time: bool = False) -> Bottleneck:
 def held_back_section(race: Race, on_time: bool = False) -> Section:
     """What held each load back, with the figures that say so and the rules."""
     used = _used(race, on_time)
-    told = filter(None, [of_processes(pooled([*used.values()]))])
-    parts = [f"**{held_back(race, on_time).text}.**", table(used, "epoch"), *told, explained()]
-    return Section("What held it back", parts)
+    told = [of_processes(pooled([*used.values()]))]
+    text = f"**{held_back(race, on_time).text}.**"
+    return Section("What held it back", [text, table(used, "epoch"), *filter(None, told), explained()])
 
 
 def _used(race: Race, on_time: bool) -> dict[str, Usage]:
