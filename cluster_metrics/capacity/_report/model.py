@@ -122,23 +122,34 @@ class QueryModel:
 
 @dataclass(frozen=True)
 class IndexModel:
-    """Seconds that a document costs.
+    """Seconds that a document costs. Requests go to all nodes in turn.
 
     :param primary_s: the node of its primary shard.
     :param replica_s: the node of each replica.
     :param request_s: a document, spread over all nodes.
+    :param remote_s: a document that another node was sent, on the node of its primary shard.
     :param node_s: a document, on the busiest node, however many there are.
     """
 
     primary_s: float
     replica_s: float
     request_s: float
+    remote_s: float = 0.0
     node_s: float = 0.0
+
+    def terms(self, table: Table) -> list[float]:
+        """What the busiest node does per document: its primaries, its replicas, requests, and documents that another
+        node was sent."""
+        nodes = len(table)
+        found = [[p, r, 1 / nodes, p * (1 - 1 / nodes)] for p, r in copies(table)]
+        return max(found, key=self._cost)
 
     def seconds(self, table: Table, shards: int = 0, documents: float = 0) -> float:
         """Seconds of the busiest node per document."""
-        most = max(p * self.primary_s + r * self.replica_s for p, r in copies(table))
-        return most + self.request_s / len(table) + self.node_s
+        return self._cost(self.terms(table)) + self.node_s
+
+    def _cost(self, terms: Sequence[float]) -> float:
+        return float(np.dot(terms, [self.primary_s, self.replica_s, self.request_s, self.remote_s]))
 
 
 Model = TypeVar("Model", QueryModel, IndexModel)
@@ -182,9 +193,7 @@ def fit_indexing(cells: Iterable[Measured]) -> IndexModel:
     rates = [float(np.median(c.rates)) for c in found]
     model = IndexModel(1.0, 1.0, 0.0)
     for _ in range(20):
-        limiting = [max(copies(c.table), key=lambda n: n[0] * model.primary_s + n[1] * model.replica_s) for c in found]
-        terms = [[*held, 1 / len(c.table), 1.0] for held, c in zip(limiting, found)]
-        fitted = IndexModel(*_least_squares(terms, rates))
+        fitted = IndexModel(*_least_squares([model.terms(c.table) for c in found], rates))
         if fitted == model:
             break
         model = fitted

@@ -231,6 +231,7 @@ def _model(models: Models, errors: Mapping[str, Sequence[float]]) -> str:
         costs["document: its primary shard"] = 1e3 * models.indexing.primary_s
         costs["document: each replica"] = 1e3 * models.indexing.replica_s
         costs["document: a request, spread over all nodes"] = 1e3 * models.indexing.request_s
+        costs["document: its primary shard, of a document that another node was sent"] = 1e3 * models.indexing.remote_s
         costs["document: a request, however many nodes"] = 1e3 * models.indexing.node_s
     rows = [{"cost": cost, "ms": ms} for cost, ms in costs.items()]
     text = (

@@ -106,7 +106,8 @@ def test_two_numbers_of_nodes_tell_what_of_a_request_more_nodes_share():
     assert expected == pytest.approx([c.rates[0] for c in unseen])
     of = model.IndexModel(1e-3, 8e-4, 5e-4, 2e-4)
     fitted = model.fit_indexing([*cells(of, rate, nodes=2), *cells(of, rate, nodes=3)])
-    assert [fitted.replica_s, fitted.request_s, fitted.node_s] == pytest.approx([8e-4, 5e-4, 2e-4])
+    assert [fitted.replica_s, fitted.request_s, fitted.remote_s] == pytest.approx([8e-4, 5e-4, 2e-4])
+    assert fitted.node_s == 0
 
 
 @pytest.mark.parametrize("costs", [COSTS, INDEX_COSTS])
@@ -324,6 +325,8 @@ def test_the_work_of_the_busiest_node_is_that_of_each_kind_of_request_times_what
     assert own.work(3, 3, goal) == pytest.approx((10 * (search + 4e-3), 100 * (document + 5e-3)))
     asked = Models(replace(COSTS, remote_s=6e-3), None)  # one shard a node, by another in two of three requests
     assert asked.work(3, 3, goal) == pytest.approx((10 * (search + 4e-3), 0))
+    sent = Models(None, replace(INDEX_COSTS, remote_s=9e-3))  # a third of the primaries, sent to others in two of three
+    assert sent.work(3, 3, goal) == pytest.approx((0, 100 * (document + 2e-3)))
 
 
 @given(st.floats(0, 1000), st.floats(1, 200), st.integers(0, 1))
