@@ -9,7 +9,6 @@ from ..report import noise
 from ..report.race import Race, ReportError
 from ..report.ranking import has_less
 from ..report.section import Section
-from ..report.text import count
 from ..report.write import CHANGES
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "results"
@@ -55,18 +54,19 @@ def keep_changes(reports: Path) -> list[Path]:
 
     :param reports: the folder with the reports, below which the ranking was written.
     :return: the files.
-    :raises ReportError: when it ran in test mode, or an earlier one has more races.
+    :raises ReportError: when it ran in test mode, or an earlier one has races of challenges that it lacks.
     """
     record = json.loads((reports / CHANGES / "report.json").read_text())
     if record["answer"]["test_mode"]:
         raise ReportError("its races ran in test mode; race them again at full size")
     file = FOLDER / f"{CHANGES}.json"
     before = json.loads(file.read_text()) if file.exists() else record
-    if len(record["races"]) < len(before["races"]):  # of another machine or version, or from a new store
-        told = [f"{count(len(r['races']), 'race')} on Elasticsearch {r['elasticsearch']}" for r in (before, record)]
+    challenges, there = ({race["challenge"] for race in of["races"]} for of in (before, record))
+    if lacking := sorted(challenges - there):  # of another machine or version, or from a new store
         raise ReportError(
-            f"it has {told[0]}, the store has {told[1]} like the newest; 'make changes' shows them, and where "
-            f"{file.name} is removed they take its place"
+            f"it has {', '.join(lacking)} on Elasticsearch {before['elasticsearch']}, the store has none of it like "
+            f"the newest race, on {record['elasticsearch']}; 'make changes' shows what it has, and where {file.name} "
+            "is removed that takes its place"
         )
     return _write(CHANGES, record, reports / CHANGES)
 
