@@ -13,6 +13,7 @@ NAIVE = "naive"
 NATIVE = "native"
 REQUESTS = "requests"
 """The naive client as the reference has it: ``requests.post`` without a session."""
+ASYNC = "translog-async"
 SLICES = "slices-1000"
 """Our bulk runner as Rally's own is used: one client, 1,000 documents a request."""
 
@@ -148,7 +149,7 @@ STEPS = (
         (1, 5),
     ),
     Step(
-        "translog-async",
+        ASYNC,
         "translog written to disk every 5 s, not per request",
         {"settings": {"index.translog.durability": "async"}},
         "a crash may lose the rows of the last 5 s",

@@ -15,8 +15,8 @@ from _tools.report.section import Figure
 from cluster_metrics.ingest.cell import SAMPLE
 from cluster_metrics.ingest.load import pace_of
 
-from .bottleneck import Usage, of_cell, parts_of, shared
 from .rates import LEAST_BUCKETS, Load
+from .usage import Usage, of_cell, parts_of, shared
 
 REQUESTS, REPEATED, CPU = "requests, ms", "documents sent again per s", "CPU, %"
 THROTTLED, DISK, PAUSES = "throttled, %", "disk at work, %", "pauses after 429, %"

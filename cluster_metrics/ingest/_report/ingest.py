@@ -23,8 +23,9 @@ from cluster_metrics.ingest.account import REPEATED
 from cluster_metrics.ingest.load import BULK, EPOCH, FIGURES
 
 from . import rates
-from .bottleneck import Bottleneck, Usage, bottleneck, explained, finding, of_load, of_processes, pooled, table
+from .bottleneck import Bottleneck, bottleneck, explained, finding, table
 from .course import over_time
+from .usage import Usage, of_load, of_processes, pooled
 
 REFERENCE_SHARES = {"client": 0.47, "indexing": 0.42, "other": 0.11}
 """Section 3 of PROFILING: of one epoch of a million rows, by one client in bulk requests of 1,000 rows."""

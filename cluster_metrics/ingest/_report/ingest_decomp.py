@@ -1,121 +1,40 @@
 """Explains an ingest-decomp race: where the seconds of an ingest go, and what each change to the client buys."""
 
 import json
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from _tools.report import answer as answers
 from _tools.report import cpu, plots, sampling_cost, stability, timelines
 from _tools.report.answer import Finding, RaceWarning, times_as_fast
-from _tools.report.cells import Cells
-from _tools.report.cells import Figure as CellFigure
 from _tools.report.gains import Gain, over_base
 from _tools.report.race import Race, Sample
 from _tools.report.references import PROFILING, beside
 from _tools.report.sampled import sampled
 from _tools.report.section import Figure, Section
-from _tools.report.stats import Estimate, Samples, optimism, paired_ratio
+from _tools.report.stats import optimism
 from _tools.report.table import Column, Table, Words, share, times
-from _tools.report.text import interval, number, percent, with_interval
-from _tools.report.verdicts import Judged, Verdict, decided_by, gate_of, judge
+from _tools.report.text import interval, number, percent
+from _tools.report.verdicts import Verdict, decided_by
 from cluster_metrics.core.change import KINDS, Change
 from cluster_metrics.core.sampler import NONE, SAMPLER
 from cluster_metrics.ingest._report import costs as bare
 from cluster_metrics.ingest.cell import SAMPLE
-from cluster_metrics.ingest.steps import NAIVE, NATIVE, REQUESTS, SLICES, STEP_NAMES, STEPS, Step, bases
+from cluster_metrics.ingest.steps import NAIVE, NATIVE, REQUESTS, SLICES, STEP_NAMES, STEPS, Step
 
-from .bottleneck import bottleneck, finding, of_cells, section_of_cells, target_cores
+from . import decomp_times
+from .bottleneck import bottleneck, finding, section_of_cells
 from .course import over_rounds
+from .decomp_cells import Clients, best, enough, judged, over_rows, taken, wanted, ways
 from .profiled import HOW
+from .usage import of_cells, target_cores
 
 REFERENCE_WALL_S = 76.9
 """Section 3 of PROFILING: average of 5 epochs of a million rows."""
 REFERENCE_CLIENT_SHARE = 0.47
 """Of the wall time, client and network; same place."""
 KNOBS = ("clients", "documents of a request")
-ASYNC = "translog-async"
-SUMS = ("wall_ms", "target_cpu_ms", "client_cpu_ms", "store_bytes")
-"""What grows with the rows of a cell, of which those of several clients have more."""
-COARSE_MS = 100
-"""A shortest ``took`` this long tells of a cached clock, which Elasticsearch reads every 200 ms by default."""
-
-
-class Clients(Cells):
-    """The samples of a race by way to ingest, paired by round.
-
-    :param race: of ingest-decomp.
-    """
-
-    def __init__(self, race: Race):
-        super().__init__(race.of(SAMPLE))
-
-    def values(self, figure: CellFigure, *names: Hashable) -> list[Samples]:
-        """See there; :data:`SUMS` are per million rows, in thousands: of a time in ms seconds, of bytes kB."""
-        return super().values(_per_million(figure) if figure in SUMS else figure, *names)
-
-    def per_million(self, key: str, cell: str) -> Estimate:
-        """Per million rows, in thousands."""
-        return self.one(_per_million(key), cell)
-
-    def saved(self, base: str, cell: str) -> Estimate:
-        """Wall time that a cell saves against another, in seconds per million rows, each round by itself."""
-        return self.of(lambda b, c: b - c, "wall_ms", base, cell)
-
-    def share_saved(self, base: str, cell: str) -> Estimate:
-        """The same as a share of the naive client's wall time."""
-        return self.of(lambda whole, b, c: (b - c) / whole, "wall_ms", NAIVE, base, cell)
-
-    def times_as_fast(self, base: str, cell: str) -> Estimate:
-        """Wall time of ``base`` over that of the cell, formed within each round."""
-        return self.ratio("wall_ms", cell, base)
-
-    def ceiling(self, base: str, cell: str, cores: float) -> Estimate:
-        """Wall time of ``base`` over that which the CPU time of the cell's target takes of so many cores."""
-        (wall_s, _), (_, cpu_s) = (self.values(key, base, cell) for key in ("wall_ms", "target_cpu_ms"))
-        return paired_ratio(cpu_s / cores, wall_s)
-
-
-def _per_million(key: Any) -> Callable[[Mapping[str, Any]], float]:
-    return lambda meta: 1000 * meta[key] / meta["rows"]
-
-
-def wanted(race: Race) -> list[str]:
-    """Names of the steps that the race was to have."""
-    return list(race.parameters.get("ingest_steps", STEP_NAMES))
-
-
-def taken(race: Race, cells: Clients) -> list[tuple[Step, str]]:
-    """The steps that the race has, each with the cell that it is held against."""
-    held = bases(race.parameters.get("design", "cumulative"), cells.has("orjson"), timestamps=True)
-    found = [(step, held[step.name]) for step in STEPS if step.name in held and step.name in wanted(race)]
-    return [(step, base) for step, base in found if cells.has(NAIVE, base, step.name)]
-
-
-def ways(cells: Clients) -> list[str]:
-    """The naive client and all steps with samples, those that others are held against included."""
-    return [NAIVE, *(name for name in STEP_NAMES if cells.has(NAIVE, name))]
-
-
-def judged(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> dict[str, Judged]:
-    """What is said of each step, all of them together."""
-    ratios = [cells.ratio("wall_ms", base, step.name) for step, base in steps]
-    return dict(zip((step.name for step, _ in steps), judge(ratios, gate_of(race.record.compared))))
-
-
-def best(race: Race, cells: Clients) -> str:
-    """The fastest configuration among the naive client and the steps."""
-    return max(ways(cells), key=lambda c: cells.times_as_fast(NAIVE, c).value)
-
-
-def enough(race: Race, cells: Clients, top: str) -> str:
-    """The first step that is not shown to be slower than the fastest: where steps come on top of each other, what lies
-    beyond it costs and is not shown to gain."""
-    if race.parameters.get("design") == "one-at-a-time":
-        return top
-    before = (names := ways(cells))[1 : names.index(top)]
-    said = judge([cells.ratio("wall_ms", top, name) for name in before], gate_of(race.record.compared))
-    return next((name for name, of in zip(before, said) if of.verdict is not Verdict.REGRESSED), top)
 
 
 costs = bare.costs
@@ -200,8 +119,8 @@ def sections(race: Race) -> list[Section]:
         *parts,
         Section("How fast it gets", [_performance(race, cells)]),
         section_of_cells(of_cells(race, KNOBS), over_rounds(race, KNOBS)),
-        Section("Where the seconds go", _times(cells, names, {step.name: base for step, base in steps})),
-        Section("What it costs", _costs(cells, names)),
+        Section("Where the seconds go", decomp_times.times(cells, names, {step.name: base for step, base in steps})),
+        Section("What it costs", decomp_times.costs(cells, names)),
         *(_profile(race) if _is_profiled(race) else []),
         *stability.sections(race, _rounds_figure(race, cells)),
     ]
@@ -229,7 +148,7 @@ def compared_in(race: Race) -> list[Sample]:
     """The samples, with what is compared per million rows, in thousands: how many a cell has may differ."""
     figures = [key.name for key in race.record.compared.derived]
     samples = sorted(race.of(SAMPLE), key=lambda sample: sample.cell)
-    return [replace(s, meta=dict(s.meta) | {key: _per_million(key)(s.meta) for key in figures}) for s in samples]
+    return [replace(s, meta=dict(s.meta) | {key: over_rows(key)(s.meta) for key in figures}) for s in samples]
 
 
 def _rounds_figure(race: Race, cells: Clients) -> Figure:
@@ -382,82 +301,3 @@ def _performance(race: Race, cells: Clients) -> str:
             f"(aim: at least 1.5 ×); both start from a file."
         )
     return "\n".join(f"- {line}" for line in lines) + "\n"
-
-
-def _times(cells: Clients, names: list[str], held: Mapping[str, str]) -> list[str | Table]:
-    """Where the time goes, by cell.
-
-    :param held: the cell that each step is held against.
-    """
-    keys = {"wall_ms": "wall s", "encode_ms": "encode s", "parse_ms": "parse s", "send_ms": "send and wait s"}
-    keys |= {"took_ms": "took s", "index_ms": "of it indexing s"}
-    rows = [
-        {"cell": name, "rows_per_second": cells.one("rows_per_second", name)}
-        | {key: cells.per_million(key, name) for key in keys}
-        | {"other": cells.one(_other, name)}
-        for name in names
-    ]
-    columns = [Words("cell", "configuration"), Column("rows_per_second", "rows/s")]
-    columns += [Column(key, text) for key, text in keys.items()] + [Column("other", "other s")]
-    least = min((s for n in names for s in cells.values("least_took_ms", n)[0] if s > 0), default=0.0)
-    text = (
-        "Per million rows, medians over rounds. All but wall are summed over requests, so with several clients they "
-        f"exceed it; other is what of `took` is not indexing. {_resolution(least)}"
-    )
-    return [text, Table("times", columns, rows), *_translog(cells, held)]
-
-
-def _translog(cells: Clients, held: Mapping[str, str]) -> list[str]:
-    """What of the rest of ``took`` is the translog, by a pair of durabilities; nothing without one."""
-    if not (base := held.get(ASYNC)):
-        return []
-    whole, spared = cells.one(_other, base), cells.of(lambda other, spared: other - spared, _other, base, ASYNC)
-    return [
-        f"Writing the translog to disk with each request is {with_interval(spared)} s of the {number(whole.value)} s "
-        f"other than indexing in {base}: so much less is left in {ASYNC}, which differs in that alone, within rounds."
-    ]
-
-
-def _other(meta: Mapping[str, Any]) -> float:
-    """What of ``took`` is not indexing, in s per million rows."""
-    return 1000 * (meta["took_ms"] - meta["index_ms"]) / meta["rows"]
-
-
-def _resolution(least_ms: float) -> str:
-    if 0 < least_ms < COARSE_MS:
-        return f"The shortest `took` above zero was {least_ms:.0f} ms, so its clock is at least that fine."
-    seen = f"The shortest `took` above zero was {least_ms:.0f} ms" if least_ms else "No `took` was above zero"
-    return (
-        f"{seen}: the target reads its clock only now and then (`thread_pool.estimated_time_interval`, 200 ms by "
-        "default), so `took` means little here."
-    )
-
-
-def _costs(cells: Clients, names: list[str]) -> list[str | Table]:
-    counts = {"requests": "requests", "connections": "connections", "retries": "retries"}
-    counts |= {"refresh_wall_ms": "refresh at the end ms"}
-    after: dict[str, CellFigure] = {"store_bytes": lambda m: m["store_bytes"] / m["rows"]}
-    after |= {"segments": "segments", "asks_ms": "asks_ms"}
-    rows = [
-        {"cell": name, "rows": cells.one("rows", name).value}
-        | {key: cells.per_million(key, name) for key in ("target_cpu_ms", "client_cpu_ms")}
-        | {key: cells.per_million(key, name).value / 1000 for key in ("bytes_out", "bytes_in")}
-        | {key: cells.one(key, name).value for key in counts}
-        | {key: cells.one(figure, name) for key, figure in after.items() if len(cells.known(key, name))}
-        for name in names
-    ]
-    columns = [Words("cell", "configuration"), Column("rows", "rows", form="{:,.0f}".format)]
-    columns += [Column("target_cpu_ms", "target CPU", "s")]
-    columns += [Column("client_cpu_ms", "client CPU", "s"), Column("bytes_out", "MB out"), Column("bytes_in", "MB in")]
-    columns += [Column(key, text, form="{:,.0f}".format) for key, text in counts.items()]
-    columns += [Column("store_bytes", "store B a row"), Column("segments", "segments")]
-    columns += [Column("asks_ms", "counts by node ms")]
-    text = (
-        "CPU and bytes are per million rows, the others per round; medians over rounds. The target's "
-        "CPU holds the refresh at the end, and some more of what it does when idle. Connections are those that the "
-        "nodes accepted, one of them to ask for their number where none is kept open. The store is that of the primary "
-        "shards after the refresh, their segments not merged. What the filter of the production query takes then, "
-        "without a query cache, is seen by counting the documents of each node in the epoch, one after another; "
-        "it is to be compared between cells of as many rows."
-    )
-    return [text, Table("costs", columns, rows)]

@@ -20,10 +20,11 @@ from cluster_metrics.core.change import Change
 from cluster_metrics.ingest.ingest_formats import BASE, ENCODING, PRICES, READ
 
 from . import load_sweep
-from .bottleneck import bottleneck, finding, of_cells, section_of_cells
+from .bottleneck import bottleneck, finding, section_of_cells
 from .course import over_rounds
 from .format_cells import Cells, Series, bytes_of, cores, gain_over_sizes, ms_per_request, overall, per_million, saved
 from .format_claims import claims, stated
+from .usage import of_cells
 
 KNOBS = ("client_counts", "bulk_sizes")
 COSTS = {"target_cpu": "target_cpu_ms", "client_cpu": "client_cpu_ms", "bytes": "bytes_out"}

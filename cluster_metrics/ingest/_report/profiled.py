@@ -4,7 +4,7 @@ from _tools.report.components import Components
 from _tools.report.sampled import Profiling
 from cluster_metrics.ingest.cell import SAMPLE
 from cluster_metrics.ingest.ingest_decomp import SAMPLED
-from cluster_metrics.ingest.steps import NAIVE
+from cluster_metrics.ingest.steps import ASYNC, NAIVE
 
 ROWS = 1000
 """CPU time is told by so many rows: one ms is a second per million."""
@@ -35,9 +35,9 @@ HOW = Profiling(
     components=INGEST,
     what="cell",
     per="thousand rows",
-    shown=(NAIVE, "translog-async", "no-source"),
-    other="translog-async",
-    spares="translog-async spares",
-    pairs=((NAIVE, "translog-async"), ("translog-async", "no-source"), (NAIVE, "no-source")),
+    shown=(NAIVE, ASYNC, "no-source"),
+    other=ASYNC,
+    spares=f"{ASYNC} spares",
+    pairs=((NAIVE, ASYNC), (ASYNC, "no-source"), (NAIVE, "no-source")),
     weight=lambda meta: meta["rows"] / ROWS,
 )

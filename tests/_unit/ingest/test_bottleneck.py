@@ -12,6 +12,7 @@ from _tools.report.race import Sample
 from _tools.report.text import percent
 from cluster_metrics.ingest._report import bottleneck as b
 from cluster_metrics.ingest._report import ingest, rates
+from cluster_metrics.ingest._report import usage as u
 from cluster_metrics.ingest._report.course import over_rounds
 from cluster_metrics.ingest.samples import CELL
 
@@ -168,11 +169,11 @@ def test_cells_are_told_by_what_each_counted_itself():
             cell("turned-away", clients=2, retry_wait_ms=4000.0, repeated_docs=9, took_ms=3000.0),
         ],
     )
-    found = {name: b.bottleneck(used).name for name, used in b.of_cells(of, ("clients", "size")).items()}
+    found = {name: b.bottleneck(used).name for name, used in u.of_cells(of, ("clients", "size")).items()}
     expected = {"fast": b.TARGET, "slow": b.CLIENTS, "encoding": b.CLIENT, "turned-away": b.QUEUE}
     assert found == expected | {"refreshed": b.UNKNOWN}
     assert list(found)[0] == "fast"
-    assert "try clients:2, or size:10000" in b.bottleneck(b.of_cells(of, ("clients", "size"))["slow"]).text
+    assert "try clients:2, or size:10000" in b.bottleneck(u.of_cells(of, ("clients", "size"))["slow"]).text
 
 
 def test_the_page_of_ingest_has_every_rule_in_order():
@@ -181,7 +182,7 @@ def test_the_page_of_ingest_has_every_rule_in_order():
     assert f"| held back by | figure | threshold |\n|---|---|---:|\n{rows}\n" in page
 
 
-IDLE = b.Usage(
+IDLE = u.Usage(
     seconds=10.0,
     clients=4.0,
     bulk_size=1000.0,
@@ -250,9 +251,9 @@ def test_the_cpu_of_each_process_that_runs_clients_is_told():
     of = loaded(process=0.3)
     text = {section.title: section.text for section in ingest.sections(of)}["What held it back"]
     assert "\nRally ran the clients in 2 processes: 0.300, 0.0100 CPU cores used.\n" in text
-    assert b.of_processes(IDLE) == "Rally ran the clients in one process: 0.100 CPU cores used."
-    assert b.of_processes(replace(IDLE, processes={})) == b.of_processes(None) == ""
-    two = b.pooled([IDLE, replace(IDLE, seconds=30.0, processes={"7": 0.5, "8": 0.2})])
+    assert u.of_processes(IDLE) == "Rally ran the clients in one process: 0.100 CPU cores used."
+    assert u.of_processes(replace(IDLE, processes={})) == u.of_processes(None) == ""
+    two = u.pooled([IDLE, replace(IDLE, seconds=30.0, processes={"7": 0.5, "8": 0.2})])
     assert two.processes == pytest.approx({"7": 0.4, "8": 0.2})
 
 
@@ -262,29 +263,29 @@ def test_stretches_count_by_their_time_and_what_one_does_not_tell_by_that_of_the
     )
     two = replace(IDLE, seconds=30.0, cores={"a": 2.0, "b": 4.0}, parts={"a": 1.0, "b": 0.4}, sent=3.0, disk=0.6)
     two = replace(two, client=None, rejected=4, machine=0.7)
-    found = b.pooled([one, two])
+    found = u.pooled([one, two])
     assert found.cores == pytest.approx({"a": 1.75, "b": 4.0})
     assert found.parts == pytest.approx({"a": 0.875, "b": 0.4}) and found.busiest == "a"
     known = {"seconds": 40, "clients": 4, "bulk_size": 1000, "process": 0.1, "machine": 0.6, "pauses": 0.1, "sent": 2.5}
     known |= {"disk": 0.6, "rejected": 7, "worked": 2, "threads": 1, "target_cores": 2, "machine_cores": 2}
     assert {key: getattr(found, key) for key in known} == pytest.approx(known)
     assert (found.client, found.on_time, found.knobs) == (None, False, IDLE.knobs)
-    assert b.pooled([replace(one, on_time=True), replace(two, on_time=True)]).on_time
-    assert b.pooled([]) is None
+    assert u.pooled([replace(one, on_time=True), replace(two, on_time=True)]).on_time
+    assert u.pooled([]) is None
 
 
 def test_a_load_is_told_by_what_its_requests_and_the_monitor_counted_in_its_time():
     of = loaded(clients=4, took=80, of={"retry_wait_ms": 5.0, "repeated_docs": 2}, params=",number_of_shards:3")
     of.samples.append(look(25, cores=2.0, client=2.0, process=2.0, busy=1.0, throttled=1.0, disk=1.0))
     (load,) = rates.loads(of)
-    found = b.of_load(of, load)
+    found = u.of_load(of, load)
     assert load.seconds == pytest.approx(19.91)
     assert found.cores == pytest.approx({"target-1": 0.2}) and found.parts == pytest.approx({"target-1": 0.1})
     known = {"seconds": 19.91, "clients": 4, "bulk_size": 1000, "client": 0.1, "process": 0.1, "machine": 0.3}
     known |= {"machine_cores": 2, "pauses": 800 * 0.005 / 19.91 / 4, "rejected": 1600, "throttled": 0, "disk": 0.1}
     known |= {"sent": 800 * 0.085 / 19.91, "worked": 800 * 0.08 / 19.91, "threads": 3, "target_cores": 2}
     assert {key: getattr(found, key) for key in known} == pytest.approx(known)
-    assert found.merge_throttled is None and b.of_load(replace(of, local=False), load).machine is None
+    assert found.merge_throttled is None and u.of_load(replace(of, local=False), load).machine is None
 
 
 def test_a_cell_is_told_by_what_it_counted_and_by_looks_in_its_time():
@@ -292,14 +293,14 @@ def test_a_cell_is_told_by_what_it_counted_and_by_looks_in_its_time():
     counted |= {"bulk_size": 500, "retry_wait_ms": 800.0, "repeated_docs": 30, "send_ms": 6000.0, "took_ms": 2000.0}
     looks = [look(at, throttled=0.2, disk=0.3) for at in (0, 2, 4)] + [look(6, throttled=0.9, disk=0.9)]
     of = replace(race(), samples=[cell("x", **counted), *looks])
-    found = b.of_cells(of, ("clients", "size"))["x"]
+    found = u.of_cells(of, ("clients", "size"))["x"]
     assert found.cores == pytest.approx({"all nodes": 1.0}) and found.parts == pytest.approx({"all nodes": 0.5})
     known = {"seconds": 4, "clients": 2, "bulk_size": 500, "client": 0.1, "process": 0.1, "machine": 0.55}
     known |= {"pauses": 0.1, "rejected": 30, "throttled": 0.2, "disk": 0.3, "sent": 1.5, "worked": 0.5}
     known |= {"threads": 1, "target_cores": 2}
     assert {key: getattr(found, key) for key in known} == pytest.approx(known)
     assert found.merge_throttled is None
-    apart = b.of_cells(replace(of, local=False), ("clients", "size"))["x"]
+    apart = u.of_cells(replace(of, local=False), ("clients", "size"))["x"]
     assert apart.machine is None
 
 
