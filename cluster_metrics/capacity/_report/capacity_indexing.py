@@ -17,4 +17,4 @@ answer = partial(answer_of_grid, kind=INDEX)
 
 def sections(race: Race) -> list[Section]:
     """The sections of the report; none without a cell."""
-    return framed(race, INDEX, lambda cells: held_against(cells, INDEX, MEANING, {}))
+    return framed(race, INDEX, lambda cells: held_against(race, cells, INDEX, MEANING, {}))

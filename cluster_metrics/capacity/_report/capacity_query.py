@@ -30,12 +30,13 @@ answer = partial(answer_of_grid, kind=QUERY)
 
 def sections(race: Race) -> list[Section]:
     """The sections of the report; none without a cell."""
-    return framed(race, QUERY, _sections)
+    return framed(race, QUERY, lambda cells: _sections(race, cells))
 
 
-def _sections(cells: Mapping[str, Cell]) -> list[Section]:
+def _sections(race: Race, cells: Mapping[str, Cell]) -> list[Section]:
     article = {name: rate / REFERENCE["1s-0r"] for name, rate in REFERENCE.items() if name in cells}
-    return [*held_against(cells, QUERY, MEANING, article), Section("Cost per document scanned", _scanned(cells))]
+    held = held_against(race, cells, QUERY, MEANING, article)
+    return [*held, Section("Cost per document scanned", _scanned(cells))]
 
 
 def _scanned(cells: Mapping[str, Cell]) -> list[str | Table]:

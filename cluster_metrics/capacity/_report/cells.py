@@ -226,6 +226,14 @@ def compared(own: Cell, base: Cell) -> Estimate:
     return paired_ratio(slow, fast) if common else Estimate(0, np.nan, np.nan, np.nan, np.nan)
 
 
+def trend_of(cells: Mapping[str, Cell]) -> Estimate | None:
+    """The rate of the second half of a pass over that of the first, the geometric mean over cells, in the passes that
+    all have; None where there is none, or one has too few requests. A rate that falls need not be steady."""
+    common = set.intersection(*(set(cell.passes) for cell in cells.values()))
+    halves = np.array([[cell.passes[p].halves for cell in cells.values()] for p in sorted(common)])
+    return paired_ratio(*np.exp(np.log(halves).mean(axis=1)).T) if halves.size and halves.all() else None
+
+
 def first_of(cells: Mapping[str, Cell], cell: Cell) -> Cell | None:
     """The cell of one shard without replicas."""
     return next((c for c in cells.values() if (c.shards, c.replicas, c.rate) == (1, 0, cell.rate)), None)

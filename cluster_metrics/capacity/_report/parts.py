@@ -73,14 +73,17 @@ def around(race: Race, sections: list[Section]) -> list[Section]:
     return [frame, *sections, limits]
 
 
-def held_against(cells: Mapping[str, Cell], kind: str, meaning: str, article: Mapping[str, float]) -> list[Section]:
-    """The cells beside what the articles claim, and beside what models expect of them.
+def held_against(
+    race: Race, cells: Mapping[str, Cell], kind: str, meaning: str, article: Mapping[str, float]
+) -> list[Section]:
+    """What was measured beside what the articles claim, and beside what models expect of it.
 
+    :param cells: of which a pass counts.
     :param meaning: of the models of this kind.
     :param article: throughput over that of 1s-0r in the articles, as far as their text says.
     """
     return [
-        Section("Do the published statements hold?", claims(cells, kind)),
+        Section("Do the published statements hold?", claims(cells_of(race, kind), kind)),
         Section("Expected and measured", _expected(cells, kind, meaning, article)),
     ]
 
@@ -283,7 +286,7 @@ def answer_of_grid(race: Race, kind: str) -> Iterator[Finding]:
     yield Finding("limited by", f"{bottleneck(top.last, race)} in {top.name}")
     if found := [holds(ratio, claim) for claim, ratio in seen(cells, kind)]:
         told = ", ".join(f"{found.count(word)} {word}" for word in dict.fromkeys(found))
-        yield Finding("published", f"of {count(len(found), 'statement')} on shards and replicas: {told}")
+        yield Finding("published", f"of {count(len(found), 'statement')} of the articles: {told}")
 
 
 def over(own: Cell, base: Cell | None) -> Estimate | str | None:
@@ -322,8 +325,8 @@ def _throughput(race: Race, cells: Mapping[str, Cell], kind: str) -> list[str | 
     )
     if kind == INDEX:
         text += (
-            " Whether the rate falls as the index grows shows between the halves of a cell's time, of a longer one "
-            "(`cell_seconds`) more of it."
+            " Whether the rate falls as the index grows shows between the halves of a cell's time, in which it grows "
+            "by what is sent in `cell_seconds`; the articles' cells took an hour."
         )
     return [text, Sheet(f"throughput {kind}", columns, rows)]
 

@@ -92,6 +92,20 @@ def test_a_rate_that_falls_as_the_index_grows_is_seen(fall):
     assert table["trend"].value == pytest.approx(1, abs=0.01)
 
 
+def test_the_published_statement_that_the_rate_does_not_fall_is_judged_over_all_cells():
+    claim = "the rate does not fall as the index grows"
+    assert holds(made("r", "capacity-indexing", 6), claim) == "yes"
+
+    def fewer(part):  # of 19 requests 10 are sent in the first half of the time
+        return part * 0.95 if part < 10 / 19 else 0.5 + (part - 10 / 19) * 19 / 18
+
+    times = {f"{s}s-{r}r": fewer for s in (1, 2) for r in (0, 1, 2)}
+    found = row(made("r", "capacity-indexing", 6, times=times), "published", claim)
+    assert found["seen"].value == pytest.approx(0.9 ** (6 / 9), rel=0.01)
+    assert (found["holds"], found["n"]) == ("no", 6)
+    assert "index grows" not in text_of(made("r", "capacity-query", 6), "published")
+
+
 def test_the_bottleneck_is_named():
     race = made("r", "capacity-query")
     one = capacity_cells.cells_of(race, "capacity-query")["1s-0r"].passes[1]
@@ -263,6 +277,7 @@ def test_a_cell_that_is_never_steady_counts_for_no_verdict():
     race = made("r", "capacity-query", 6, shape=even | {"2s-1r": 0.3}, times={"2s-1r": rising})
     claim = "2 shards with 1 replica on three nodes stay below three nodes"
     assert not any(claim in str(s.tables) for s in sections(race, "published"))
+    assert dict(answer_of(race).lines())["published"].startswith("of 6 statements of the articles: ")
     warning, few = answer_of(race).warnings
     assert (few.kind, few.value) == ("too-few", 0)
     assert (warning.kind, warning.seen) == ("not-steady", "the rate was not steady in 2s-1r (6 of 6 passes)")
