@@ -74,7 +74,8 @@ class IndexRunner(Runner):
 
 class Arrivals:
     """Scheduler of a load curve: requests are due at random, independent of each other and of their answers (a Poisson
-    process of each client), and at the same times in each race of a seed.
+    process of each client), and at the same times in each race of a seed. In passes up to 0, which warm up, each client
+    sends as soon as it is answered: code is compiled by how often it runs.
 
     Mandatory keys of the operation: ``cell``, ``pass``, ``rate`` (searches or documents a second, of all clients).
     """
@@ -98,6 +99,8 @@ class Arrivals:
         pass
 
     def next(self, current: float) -> float:
+        if self._operation["pass"] < 1:
+            return current
         return current + self._draws.expovariate(self._operation["rate"] / self._clients / self._at_once)
 
 

@@ -194,8 +194,9 @@ def lay_out_passes(schedule: list, parameters: Mapping[str, Any]) -> list:
 
     All copies keep the names of their tasks, so Rally's summary and ``compare`` show one row per cell over all passes;
     only the first is marked for reporting. Where cells are loaded for a time, pass 0 goes first, which warms up the
-    nodes for a time of its own, that the cells share, and counts for nothing. Where what goes ahead makes indices
-    ``anew`` the time is that of passes -1 and 0: the first pass in new indices is slower once more.
+    nodes for a time of its own, that the cells share, without the rates of the cells, and counts for nothing. Where
+    what goes ahead makes indices ``anew`` the time is that of passes -1 and 0: the first pass in new indices is slower
+    once more.
 
     :param parameters: track parameters as resolved.
     """
@@ -215,6 +216,7 @@ def lay_out_passes(schedule: list, parameters: Mapping[str, Any]) -> list:
                 if not first:
                     task.operation.params["include-in-reporting"] = False
                 if number < 1 and task.time_period:
+                    task.params.pop("target-throughput", None)  # code warms up by how often it runs
                     task.time_period = math.ceil(parameters["first_pass_seconds"] / uncounted / len(cells))
                 task.operation.params |= {
                     "pass": number,

@@ -114,12 +114,18 @@ def test_a_first_pass_that_waits_longer_is_warned_of(slower, kinds):
     assert [warning.kind for warning in warnings(replace(found, latencies=waits))] == kinds
 
 
-def arrivals(client=0, clients=1, seconds=1000, kind="capacity-query", number=1, **changes):
-    """The times at which the requests of a client are due."""
+def schedule(client=0, clients=1, kind="capacity-query", number=1, **changes):
+    """The scheduler of a client."""
     operation = {"cell": "1s-2r-50", "pass": number, "rate": 50, "parameters": values(**changes)}
     task = SimpleNamespace(operation=SimpleNamespace(params=operation, type=kind), clients=clients)
     scheduler = Arrivals(task)
     scheduler.parameter_source = SimpleNamespace(client=client)
+    return scheduler
+
+
+def arrivals(client=0, clients=1, seconds=1000, **of):
+    """The times at which the requests of a client are due."""
+    scheduler = schedule(client, clients, **of)
     found = [scheduler.next(0.0)]
     while found[-1] < seconds:
         found.append(scheduler.next(found[-1]))
@@ -131,6 +137,11 @@ def test_arrivals_are_a_poisson_process_at_the_rate_that_all_clients_share():
     assert 1 / gaps.mean() == pytest.approx(50, rel=0.02)
     assert gaps.std() / gaps.mean() == pytest.approx(1, abs=0.03)
     assert abs(np.corrcoef(gaps[:-1], gaps[1:])[0, 1]) < 0.02
+
+
+@pytest.mark.parametrize("number", [-1, 0])
+def test_before_the_passes_that_count_requests_are_due_at_once(number):
+    assert [schedule(number=number).next(current) for current in (0.0, 3.0)] == [0.0, 3.0]
 
 
 def test_documents_sent_at_once_are_due_at_once():

@@ -27,7 +27,7 @@ class Element(SimpleNamespace):
 
 def task(name, kind="query-cell"):
     of = SimpleNamespace(type=kind, params={})
-    return Element(name=name, operation=of, warmup_iterations=5, iterations=5, time_period=None)
+    return Element(name=name, operation=of, params={}, warmup_iterations=5, iterations=5, time_period=None)
 
 
 SCHEDULE = [task("load", "bulk"), *(task(f"cell-{i}") for i in range(6)), task("plan", "query-plan")]
@@ -50,6 +50,7 @@ def test_cells_that_are_loaded_for_a_time_begin_uncounted_and_each_pass_is_prepa
         loads = [task(f"query-{i}", "capacity-query"), task(f"monitor-{i}", "capacity-monitor")]
         for load in loads:
             load.time_period = 8
+            load.params["target-throughput"] = "50 docs/s"
         schedule.append(Element(tasks=loads))
     schedule.append(task("drop", "capacity-drop"))
     laid_out = lay_out_passes(schedule, values(seed=42, passes=2, first_pass_seconds=100))
@@ -63,6 +64,7 @@ def test_cells_that_are_loaded_for_a_time_begin_uncounted_and_each_pass_is_prepa
         of = [t for element in (prepare, *loads) for t in element]
         assert {t.operation.params["pass"] for t in of} == {number}
         assert {t.time_period for load in loads for t in load} == {8 if number > 0 else seconds}
+        assert {"target-throughput" in t.params for load in loads for t in load} == {number > 0}
         assert {t.operation.params.get("include-in-reporting", True) for t in of} == {not i}
 
 
