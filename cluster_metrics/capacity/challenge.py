@@ -231,7 +231,7 @@ CHALLENGES = (
             Integer("slo_ms", "Bound on the 99th percentile of latency.", "ms", low=1, high=3_600_000),
         ),
         compared=replace(COMPARED, figures=("p99_ms",), base="1s-2r-100", derived=(P99,)),
-        minutes=32,
+        minutes=24,
         disk_factor=12,
         role="cluster-metrics-race-settings",
         latencies=(QUERY, INDEX),
