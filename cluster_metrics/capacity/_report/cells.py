@@ -314,6 +314,11 @@ def idle(cells: Iterable[Cell], race: Race) -> list[Cell]:
     return [cell for cell in cells if cell not in of_client and _in_most(cell, lambda one: not full_nodes(one, race))]
 
 
+def is_full(cell: Cell, race: Race) -> bool:
+    """Whether a node used up its share of the CPU in most passes."""
+    return _in_most(cell, lambda one: bool(full_nodes(one, race)))
+
+
 def _in_most(cell: Cell, so: Callable[[Pass], bool]) -> bool:
     """Whether something is so in more than half of the passes of which the CPU was told."""
     known = [one for one in cell.passes.values() if one.cores()]

@@ -35,6 +35,7 @@ from .cells import (
     first_of,
     gone,
     idle,
+    is_full,
     kinds_of,
     main_cells,
     passes_of,
@@ -235,14 +236,18 @@ def _unsaturated(race: Race, cells: Collection[Cell]) -> Iterator[RaceWarning]:
 
 def drift_check(race: Race, cells: Iterable[Cell]) -> RaceWarning | str:
     """Whether the last pass differs from the first, by the geometric mean over cells: of an open
-    loop, whose throughput is what is due, by the median of latency.
+    loop, whose throughput is what is due, by the median of latency, of the rates at which no node was at its limit:
+    beyond, latency says how long the load lasted.
 
     :return: a warning if it does by more than a bound, else what was found; empty where no cell has two passes.
     """
     if race.record.latencies:
         what, most = "the median of latency", LATENCY_DRIFT
+        below = {cell.name for cell in main_cells(race).values() if not is_full(cell, race)}
         levels = [
-            {number_of: float(np.median(waits)) for number_of, waits in of.items()} for of in waits_of(race).values()
+            {number_of: float(np.median(waits)) for number_of, waits in of.items()}
+            for name, of in waits_of(race).items()
+            if name in below
         ]
     else:
         what, most = "throughput", DRIFT

@@ -1,5 +1,6 @@
 """The load curve: arrivals are random and repeatable, and the rate that keeps to a bound is the one that is there."""
 
+import json
 import math
 from dataclasses import replace
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from cluster_metrics.capacity._report.capacity_curve import (
     sheets,
     warnings,
 )
+from cluster_metrics.capacity.challenge import MONITOR
 from cluster_metrics.capacity.load import Arrivals
 
 BOUND_MS = 200
@@ -111,6 +113,20 @@ def test_the_report_says_of_each_rate_whether_the_bound_was_kept():
 def test_a_first_pass_that_waits_longer_is_warned_of(slower, kinds):
     found = curve()
     waits = [replace(w, value=w.value * (slower if w.meta["pass"] == 1 else 1)) for w in found.latencies]
+    assert [warning.kind for warning in warnings(replace(found, latencies=waits))] == kinds
+
+
+@pytest.mark.parametrize("used_ms, kinds", [(300, ["drift"]), (400, [])])
+def test_what_waits_at_a_rate_that_fills_a_node_tells_of_no_drift(used_ms, kinds):
+    found = replace(
+        curve(), target=[{"node": "a", "version": "8.17.2", "cpu_cores": "0.4", "cpu_held_by": "cgroup v1"}]
+    )
+    for look in found.of(MONITOR):
+        if look.meta["cell"] == "1s-2r-90":
+            (of,) = json.loads(look.meta["nodes"]).values()
+            look.meta["nodes"] = json.dumps({"a": of | {"cpu_ms": used_ms * of["at"] / 1000}})
+    first = [w.meta["cell"] == "1s-2r-90" and w.meta["pass"] == 1 for w in found.latencies]
+    waits = [replace(w, value=w.value * (100 if so else 1)) for w, so in zip(found.latencies, first)]
     assert [warning.kind for warning in warnings(replace(found, latencies=waits))] == kinds
 
 
