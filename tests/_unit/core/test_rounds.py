@@ -176,7 +176,7 @@ def test_all_tasks_of_a_challenge_take_its_own_defaults():
         of = [task.operation.params for element in challenge.schedule for task in element]
         found[challenge.name] = [params["parameters"] for params in of if "parameters" in params]
     assert all(parameters == of[0] for of in found.values() for parameters in of)
-    assert found["capacity-curve"][0]["cell_seconds"] == 24 != found["capacity-query"][0]["cell_seconds"]
+    assert found["capacity-curve"][0]["cell_seconds"] == 19 != found["capacity-query"][0]["cell_seconds"]
     assert found["query-decomp"][0]["rounds"] == 100 != found["query-profile"][0]["rounds"]
 
 
