@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 
+from _tools.report.explained import report_of
 from _tools.report.race import Race, Sample
 from cluster_metrics.capacity._report import model
 
@@ -108,3 +109,24 @@ def curve(race_id="x", rates=(20, 40, 60, 80, 90), passes=6, seconds=60, **param
     known = {"slo_ms": 200, "passes": passes, "capacity_clients": 64, "cell_seconds": seconds} | parameters
     document = {"race-id": race_id, "challenge": "capacity-curve", "results": {"any": 1}}
     return Race(document, samples, {}, known, latencies=latencies)
+
+
+def sections(race, title=""):
+    """The sections of its report with this in their titles."""
+    return [s for s in report_of(race).sections(race) if title in s.title]
+
+
+def text_of(race, title=""):
+    """Their text."""
+    return "\n".join(s.text for s in sections(race, title))
+
+
+def row(race, title, name):
+    """The row whose first column has this name, in the one table of a section."""
+    (table,) = (t for s in sections(race, title) for t in s.tables)
+    return next(row for row in table.rows if row[table.columns[0].key] == name)
+
+
+def holds(race, claim):
+    """Whether a published statement does."""
+    return row(race, "published", claim)["holds"]

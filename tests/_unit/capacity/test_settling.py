@@ -1,0 +1,137 @@
+"""Waiting for the shards of an index of the grid."""
+
+import asyncio
+
+import pytest
+from esrally import exceptions
+from fakes import FakeEs, Script
+
+from cluster_metrics.capacity.indices import (
+    GREEN_SECONDS,
+    PLACED_SECONDS,
+    is_even,
+    settle,
+)
+
+DISK = {"total": {"available_in_bytes": 9, "total_in_bytes": 10}}
+
+
+def test_a_node_that_left_before_the_wait_began_ends_it():
+    stays = {"name": "target-1", "roles": ["data"], "fs": DISK}
+    red = {"status": "red", "relocating_shards": 0, "unassigned_shards": 2}
+    es = FakeEs(Script({"GET /_nodes": {"nodes": {"n": stays}}, "GET /_cluster/health": red}))
+    with (
+        es.new_request_context(),
+        pytest.raises(exceptions.RallyAssertionError, match="^node target-2 left the target"),
+    ):
+        asyncio.run(settle(es, "cluster-metrics-words-2", 2, ["target-1", "target-2"]))
+
+
+def test_the_wait_ends_when_all_copies_are_started_none_moves_and_they_are_evenly_spread(monkeypatch):
+    def shards(*nodes, state="STARTED"):
+        of = zip("01", nodes, (state, "STARTED"))
+        return [{"shard": number, "prirep": "p", "node": node, "state": state} for number, node, state in of]
+
+    async def sleep(seconds):
+        pass
+
+    green, even = {"status": "green", "relocating_shards": 0}, shards("target-1", "target-2")
+    looks = iter(
+        [
+            (green | {"status": "yellow"}, even),
+            (green | {"relocating_shards": 1}, even),
+            (green, shards("target-1", "target-2", state="INITIALIZING")),
+            (green, shards("target-1", "target-1")),
+            (green, even),
+        ]
+    )
+    nodes = [{"name": name, "roles": ["data"], "fs": DISK} for name in ("target-1", "target-2")]
+
+    def respond(method, path, body):
+        nonlocal table
+        if path.startswith("/_cluster/health"):
+            health, table = next(looks)
+            return health
+        return table if path.startswith("/_cat/shards") else {"nodes": dict(enumerate(nodes))}
+
+    table = []
+    monkeypatch.setattr("cluster_metrics.capacity.indices.asyncio.sleep", sleep)
+    found = asyncio.run(settle(FakeEs(respond), "cluster-metrics-words-2", 2, ["target-1", "target-2"]))
+    assert found == {"target-1": ["0p"], "target-2": ["1p"]} and next(looks, None) is None
+
+
+NODES = ["target-1", "target-2", "target-3"]
+
+
+class Clock:
+    """A clock that goes on by what is slept alone."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+    async def sleep(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("cluster_metrics.capacity.indices.time", clock)
+    monkeypatch.setattr("cluster_metrics.capacity.indices.asyncio", clock)
+    return clock
+
+
+def placed(*nodes, state="STARTED"):
+    """What ``_cat/shards`` tells of primaries on these nodes."""
+    return [{"shard": str(n), "prirep": "p", "node": node, "state": state} for n, node in enumerate(nodes)]
+
+
+def settled(clock, shards, health=lambda now: {"status": "green", "relocating_shards": 0}, copies=2):
+    """What a wait for shards on two nodes found, and after how many seconds.
+
+    :param health: of the index by the time since the wait began.
+    """
+    began = clock.now
+    nodes = [{"name": name, "roles": ["data"], "fs": DISK} for name in NODES[:2]]
+
+    def respond(method, path, body):
+        if path.startswith("/_cluster/health"):
+            return health(clock.now - began)
+        return shards if path.startswith("/_cat/shards") else {"nodes": dict(enumerate(nodes))}
+
+    return asyncio.run(settle(FakeEs(respond), "i", copies, NODES[:2])), clock.now - began
+
+
+def test_shards_that_stay_uneven_are_taken_a_minute_after_all_were_started(clock):
+    def health(now):
+        return {"status": "yellow" if now < 30 else "green", "relocating_shards": 0}
+
+    found, waited = settled(clock, placed("target-1", "target-1"), health)
+    assert found == {"target-1": ["0p", "1p"], "target-2": []}
+    assert waited == pytest.approx(30 + PLACED_SECONDS, abs=0.5)
+    assert settled(clock, placed("target-1", "target-2"), health)[1] == pytest.approx(30, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    "health, shards, said",
+    [
+        ({"status": "red", "relocating_shards": 0, "unassigned_shards": 2}, 2, "red, 2 shards unassigned, 0 on the m"),
+        ({"status": "green", "relocating_shards": 1, "unassigned_shards": 0}, 2, "green, 0 shards unassigned, 1 on th"),
+        ({"status": "green", "relocating_shards": 0, "unassigned_shards": 0}, 1, "green, 0 shards unassigned, 0 on th"),
+    ],
+)
+def test_shards_that_are_not_there_after_ten_minutes_end_the_race(clock, health, shards, said):
+    began = clock.now
+    with pytest.raises(exceptions.RallyAssertionError, match=f"index .i. is not green after 600 s: {said}"):
+        settled(clock, placed(*["target-1"] * shards), lambda now: health)
+    assert clock.now - began == pytest.approx(GREEN_SECONDS, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    "held, even", [([0, 0], True), ([1, 0], True), ([2, 0], False), ([3, 2, 2], True), ([3, 2, 1], False), ([4], True)]
+)
+def test_shards_are_even_while_no_node_holds_two_more_than_another(held, even):
+    assert is_even({str(node): ["0p"] * shards for node, shards in enumerate(held)}) is even
