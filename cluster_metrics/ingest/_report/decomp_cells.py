@@ -1,7 +1,6 @@
 """The cells of an ingest-decomp race: the steps that it has, what each is held against, and which is the fastest."""
 
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from collections.abc import Hashable
 
 from _tools.report.cells import Cells, Figure
 from _tools.report.race import Race
@@ -9,6 +8,8 @@ from _tools.report.stats import Estimate, Samples, paired_ratio
 from _tools.report.verdicts import Judged, Verdict, gate_of, judge
 from cluster_metrics.ingest.cell import SAMPLE
 from cluster_metrics.ingest.steps import NAIVE, STEP_NAMES, STEPS, Step, bases
+
+from .format_cells import per_million
 
 SUMS = ("wall_ms", "target_cpu_ms", "client_cpu_ms", "store_bytes")
 """What grows with the rows of a cell, of which those of several clients have more."""
@@ -25,11 +26,11 @@ class Clients(Cells):
 
     def values(self, figure: Figure, *names: Hashable) -> list[Samples]:
         """See there; :data:`SUMS` are per million rows, in thousands: of a time in ms seconds, of bytes kB."""
-        return super().values(over_rows(figure) if isinstance(figure, str) and figure in SUMS else figure, *names)
+        return super().values(per_million(figure) if isinstance(figure, str) and figure in SUMS else figure, *names)
 
     def per_million(self, key: str, cell: str) -> Estimate:
         """Per million rows, in thousands."""
-        return self.one(over_rows(key), cell)
+        return self.one(per_million(key), cell)
 
     def saved(self, base: str, cell: str) -> Estimate:
         """Wall time that a cell saves against another, in seconds per million rows, each round by itself."""
@@ -47,11 +48,6 @@ class Clients(Cells):
         """Wall time of ``base`` over that which the CPU time of the cell's target takes of so many cores."""
         (wall_s, _), (_, cpu_s) = (self.values(key, base, cell) for key in ("wall_ms", "target_cpu_ms"))
         return paired_ratio(cpu_s / cores, wall_s)
-
-
-def over_rows(key: str) -> Callable[[Mapping[str, Any]], float]:
-    """A figure per million rows, in thousands."""
-    return lambda meta: 1000 * meta[key] / meta["rows"]
 
 
 def wanted(race: Race) -> list[str]:

@@ -26,7 +26,8 @@ from cluster_metrics.ingest.steps import NAIVE, NATIVE, REQUESTS, SLICES, STEP_N
 from . import decomp_times
 from .bottleneck import bottleneck, finding, section_of_cells
 from .course import over_rounds
-from .decomp_cells import Clients, best, enough, judged, over_rows, taken, wanted, ways
+from .decomp_cells import Clients, best, enough, judged, taken, wanted, ways
+from .format_cells import per_million
 from .profiled import HOW
 from .usage import of_cells, target_cores
 
@@ -148,7 +149,7 @@ def compared_in(race: Race) -> list[Sample]:
     """The samples, with what is compared per million rows, in thousands: how many a cell has may differ."""
     figures = [key.name for key in race.record.compared.derived]
     samples = sorted(race.of(SAMPLE), key=lambda sample: sample.cell)
-    return [replace(s, meta=dict(s.meta) | {key: over_rows(key)(s.meta) for key in figures}) for s in samples]
+    return [replace(s, meta=dict(s.meta) | {key: per_million(key)(s.meta) for key in figures}) for s in samples]
 
 
 def _rounds_figure(race: Race, cells: Clients) -> Figure:
