@@ -10,7 +10,7 @@ from _tools.report.race import Race, Sample
 from cluster_metrics.capacity._report import model
 
 COSTS = model.QueryModel(2e-3, 1e-8, 1e-3)
-INDEX_COSTS = model.IndexModel(1e-3, 8e-4, 5e-4)
+INDEX_COSTS = model.IndexModel(1e-3, 8e-4, 2e-4, 5e-4)
 DOCUMENTS = 10**6
 SECONDS = 5
 NODES = 3

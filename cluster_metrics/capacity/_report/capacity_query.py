@@ -62,9 +62,9 @@ def _scanned(cells: Mapping[str, Cell]) -> list[str | Table]:
 def _fixed(cells: Mapping[str, Cell]) -> list[str]:
     """Why throughput is not linear in nodes: what a shard costs before its first document."""
     measured = [cell.measured() for cell in cells.values()]
-    if len(measured) <= model.COSTS:
+    if len(measured) <= model.QueryModel.COSTS:
         return []
-    costs = model.fit_queries(measured)
+    costs = model.QueryModel.fitted(measured)
     text = (
         f"Fitted to all cells, a search takes {number(1e3 * costs.visit_s)} ms of a node for a shard, whatever it "
         f"holds, {number(1e9 * costs.document_s)} ms per million documents in it, and {number(1e3 * costs.request_s)} "

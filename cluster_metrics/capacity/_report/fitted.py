@@ -102,8 +102,8 @@ class Cells:
     def readings(self) -> list[Models]:
         """What requests cost, in one reading or, where one number of nodes of a kind leaves that open, in two: the one
         by which more nodes carry less stands last."""
-        queries = model.fit_queries(self.queries) if self.queries else None
-        indexing = model.fit_indexing(self.indexing) if self.indexing else None
+        queries = QueryModel.fitted(self.queries) if self.queries else None
+        indexing = IndexModel.fitted(self.indexing) if self.indexing else None
         models = Models(queries, indexing)
         if queries and len(sizes := _sizes(self.queries)) == 1:
             queries = model.unshared(queries, *sizes)
@@ -114,8 +114,8 @@ class Cells:
     def misses(self) -> dict[str, list[float]]:
         """The time that each cell takes over that by a model of the others; none where they are too few."""
         return {
-            "searches": _misses(self.queries, model.held_out(self.queries, model.fit_queries)),
-            "indexing": _misses(self.indexing, model.held_out(self.indexing, model.fit_indexing)),
+            "searches": _misses(self.queries, model.held_out(self.queries, QueryModel)),
+            "indexing": _misses(self.indexing, model.held_out(self.indexing, IndexModel)),
         }
 
     def predictions(self) -> list[Models]:

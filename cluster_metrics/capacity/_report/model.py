@@ -7,17 +7,15 @@ ours.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from scipy import optimize
 
 Table = Mapping[str, Sequence[str]]
 """Which node holds what: node to shards, a primary as ``0p``, a replica as ``0r``."""
-COSTS = 3
-"""Costs that each model has; one more where numbers of nodes differ."""
 MOST_SUBSETS = 10
 """Up to so many shards the limit of searches is found by trying all sets of them."""
 
@@ -104,6 +102,8 @@ class QueryModel:
     :param node_s: a request, on the busiest node, however many there are.
     """
 
+    COSTS: ClassVar[int] = 3
+
     visit_s: float
     document_s: float
     request_s: float
@@ -119,6 +119,13 @@ class QueryModel:
         costs = [self.visit_s, self.document_s, self.request_s, self.remote_s]
         return float(np.dot(_query_terms(visits, shards, documents, nodes), costs)) + self.node_s
 
+    @classmethod
+    def fitted(cls, cells: Iterable[Measured]) -> "QueryModel":
+        """Costs fitted to the median rate of each cell."""
+        found = list(cells)
+        terms = [_query_terms(visits_balanced(c.table), c.shards, c.documents, len(c.table)) for c in found]
+        return cls(*_least_squares(terms, [float(np.median(c.rates)) for c in found]))
+
 
 @dataclass(frozen=True)
 class IndexModel:
@@ -126,22 +133,27 @@ class IndexModel:
 
     :param primary_s: the node of its primary shard.
     :param replica_s: the node of each replica.
+    :param copy_s: each replica, on the node of its primary shard, which sends it.
     :param request_s: a document, spread over all nodes.
     :param remote_s: a document that another node was sent, on the node of its primary shard.
     :param node_s: a document, on the busiest node, however many there are.
     """
 
+    COSTS: ClassVar[int] = 4
+
     primary_s: float
     replica_s: float
+    copy_s: float
     request_s: float
     remote_s: float = 0.0
     node_s: float = 0.0
 
     def terms(self, table: Table) -> list[float]:
-        """What the busiest node does per document: its primaries, its replicas, requests, and documents that another
-        node was sent."""
-        nodes = len(table)
-        found = [[p, r, 1 / nodes, p * (1 - 1 / nodes)] for p, r in copies(table)]
+        """What the busiest node does per document: its primaries, its replicas, those that it sends, requests, and
+        documents that another node was sent."""
+        nodes, held = len(table), copies(table)
+        replicas = sum(r for _, r in held)
+        found = [[p, r, p * replicas, 1 / nodes, p * (1 - 1 / nodes)] for p, r in held]
         return max(found, key=self._cost)
 
     def seconds(self, table: Table, shards: int = 0, documents: float = 0) -> float:
@@ -149,7 +161,24 @@ class IndexModel:
         return self._cost(self.terms(table)) + self.node_s
 
     def _cost(self, terms: Sequence[float]) -> float:
-        return float(np.dot(terms, [self.primary_s, self.replica_s, self.request_s, self.remote_s]))
+        costs = [self.primary_s, self.replica_s, self.copy_s, self.request_s, self.remote_s]
+        return float(np.dot(terms, costs))
+
+    @classmethod
+    def fitted(cls, cells: Iterable[Measured]) -> "IndexModel":
+        """Costs fitted to the median rate of each cell.
+
+        Which node limits a cell depends on the costs, so the limiting node is sought and the costs are fitted in turn.
+        """
+        found = list(cells)
+        rates = [float(np.median(c.rates)) for c in found]
+        model = cls(1.0, 1.0, 0.0, 0.0)
+        for _ in range(20):
+            fitted = cls(*_least_squares([model.terms(c.table) for c in found], rates))
+            if fitted == model:
+                break
+            model = fitted
+        return model
 
 
 Model = TypeVar("Model", QueryModel, IndexModel)
@@ -177,38 +206,20 @@ def _least_squares(terms: Sequence[Sequence[float]], rates: Sequence[float]) -> 
     return [float(cost) for cost in optimize.nnls(matrix / scale, np.ones(len(matrix)))[0] / scale]
 
 
-def fit_queries(cells: Iterable[Measured]) -> QueryModel:
-    """Fits the costs of searches to the median rate of each cell."""
-    found = list(cells)
-    terms = [_query_terms(visits_balanced(c.table), c.shards, c.documents, len(c.table)) for c in found]
-    return QueryModel(*_least_squares(terms, [float(np.median(c.rates)) for c in found]))
+def fewest(cells: Iterable[Measured], of: type[QueryModel] | type[IndexModel]) -> int:
+    """Cells that a model takes at least: as many as it has costs, one of which takes numbers of nodes that differ."""
+    return of.COSTS + (len({len(cell.table) for cell in cells}) > 1)
 
 
-def fit_indexing(cells: Iterable[Measured]) -> IndexModel:
-    """Fits the costs of indexing to the median rate of each cell.
-
-    Which node limits a cell depends on the costs, so the limiting node is sought and the costs are fitted in turn.
-    """
-    found = list(cells)
-    rates = [float(np.median(c.rates)) for c in found]
-    model = IndexModel(1.0, 1.0, 0.0)
-    for _ in range(20):
-        fitted = IndexModel(*_least_squares([model.terms(c.table) for c in found], rates))
-        if fitted == model:
-            break
-        model = fitted
-    return model
-
-
-def held_out(cells: Sequence[Measured], fit: Callable[[Iterable[Measured]], QueryModel | IndexModel]) -> list[float]:
+def held_out(cells: Sequence[Measured], of: type[QueryModel] | type[IndexModel]) -> list[float]:
     """What a model fitted to all other cells expects of each: requests, or documents, per second.
 
     :return: nan for all when the others are fewer than a model has costs.
     """
-    if len(cells) <= COSTS + (len({len(cell.table) for cell in cells}) > 1):
+    if len(cells) <= fewest(cells, of):
         return [float("nan")] * len(cells)
     found = []
     for i, cell in enumerate(cells):
-        seconds = fit([*cells[:i], *cells[i + 1 :]]).seconds(cell.table, cell.shards, cell.documents)
+        seconds = of.fitted([*cells[:i], *cells[i + 1 :]]).seconds(cell.table, cell.shards, cell.documents)
         found.append(1 / seconds if seconds > 0 else float("nan"))
     return found

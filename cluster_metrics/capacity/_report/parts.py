@@ -352,7 +352,7 @@ def expectations(cells: Mapping[str, Cell], kind: str) -> dict[str, dict[str, fl
     if not first:
         return {}
     measured = [cell.measured() for cell in cells.values()]
-    fitted = dict(zip(cells, model.held_out(measured, model.fit_queries if kind == QUERY else model.fit_indexing)))
+    fitted = dict(zip(cells, model.held_out(measured, model.QueryModel if kind == QUERY else model.IndexModel)))
     found = {}
     for cell in cells.values():
         held = cell.last.table
@@ -369,7 +369,7 @@ def expectations(cells: Mapping[str, Cell], kind: str) -> dict[str, dict[str, fl
             }
         by["held out"] = fitted[cell.name] / float(np.median(first.rates()))
         if kind == QUERY and all(map(np.isfinite, fitted.values())):
-            costs = model.fit_queries(measured)
+            costs = model.QueryModel.fitted(measured)
             alone, own = (costs.seconds(c.last.table, c.shards, ARTICLE_DOCUMENTS) for c in (first, cell))
             by["at 10 million"] = alone / own
         found[cell.name] = by

@@ -75,12 +75,11 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
     """
     check_alike(races)
     cells = cells_of(races)
-    by_searches, by_documents = cells.sizes()
-    for wanted, of, sizes, name, challenge in (
-        (goal.docs, cells.indexing, by_documents, "TARGET_DOCS", "capacity-indexing"),
-        (goal.searches, cells.queries, by_searches, "TARGET_QPS", "capacity-query"),
+    for wanted, of, costs, name, challenge in (
+        (goal.docs, cells.indexing, model.IndexModel, "TARGET_DOCS", "capacity-indexing"),
+        (goal.searches, cells.queries, model.QueryModel, "TARGET_QPS", "capacity-query"),
     ):
-        least = model.COSTS + (len(sizes) > 1)
+        least = model.fewest(of, costs)
         if wanted and len(of) <= least:
             raise ReportError(
                 f"{name} takes races of {challenge} among RACES with a node at its limit in more than {least} cells"
@@ -230,6 +229,7 @@ def _model(models: Models, errors: Mapping[str, Sequence[float]]) -> str:
     if models.indexing:
         costs["document: its primary shard"] = 1e3 * models.indexing.primary_s
         costs["document: each replica"] = 1e3 * models.indexing.replica_s
+        costs["document: each replica, on the node of its primary shard"] = 1e3 * models.indexing.copy_s
         costs["document: a request, spread over all nodes"] = 1e3 * models.indexing.request_s
         costs["document: its primary shard, of a document that another node was sent"] = 1e3 * models.indexing.remote_s
         costs["document: a request, however many nodes"] = 1e3 * models.indexing.node_s

@@ -100,7 +100,7 @@ def unseen(races: Sequence[Race]) -> str:
     )
     for kind in KINDS.values():
         if errors := [row["error"] for row in rows if row["what"] == kind]:
-            text += _errors(f"Error, {kind}", errors)
+            text += f"{_errors(f'Error, {kind}', errors)}{_beside_all(errors)}"
     return text
 
 
@@ -125,3 +125,13 @@ def _held(race: Race, known: Cells) -> Iterator[dict[str, Any]]:
 def _errors(what: str, errors: Sequence[float]) -> str:
     found = np.abs(errors)
     return f"{what}: {percent(float(np.median(found)))} in the median, {percent(float(max(found)))} at most.\n"
+
+
+def _beside_all(errors: Sequence[float]) -> str:
+    """What is left of errors without what all cells have in common."""
+    found = 1 + np.array(errors)
+    common = float(np.median(found))
+    return (
+        f"In the median {number(common)} × what was seen is expected, as where the machine is slower in one race than "
+        f"in another; {_errors('error beside this factor', list(found / common - 1))}"
+    )

@@ -82,31 +82,33 @@ def rate(costs, table, shards, documents):
 def test_known_costs_of_searches_are_found_again(visit, document, request):
     costs = model.QueryModel(visit, document / 1e6, request)
     measured = cells(costs, rate)
-    fitted = model.fit_queries(measured)
+    fitted = model.QueryModel.fitted(measured)
     assert [fitted.visit_s, 1e6 * fitted.document_s, fitted.request_s] == pytest.approx([visit, document, request])
-    assert model.held_out(measured, model.fit_queries) == pytest.approx([c.rates[0] for c in measured])
+    assert model.held_out(measured, model.QueryModel) == pytest.approx([c.rates[0] for c in measured])
 
 
 def test_known_costs_of_indexing_are_found_again():
     measured = cells(INDEX_COSTS, rate)
-    fitted = model.fit_indexing(measured)
+    fitted = model.IndexModel.fitted(measured)
     assert fitted.primary_s == pytest.approx(INDEX_COSTS.primary_s)
     assert fitted.replica_s == pytest.approx(INDEX_COSTS.replica_s)
+    assert fitted.copy_s == pytest.approx(INDEX_COSTS.copy_s)
     assert fitted.request_s == pytest.approx(INDEX_COSTS.request_s)
 
 
 def test_two_numbers_of_nodes_tell_what_of_a_request_more_nodes_share():
     costs = model.QueryModel(2e-3, 1e-8, 1e-3, 5e-4)
     both = [*cells(costs, rate, nodes=1), *cells(costs, rate, nodes=2)]
-    fitted = model.fit_queries(both)
+    fitted = model.QueryModel.fitted(both)
     assert [fitted.visit_s, fitted.request_s, fitted.remote_s] == pytest.approx([2e-3, 1e-3, 5e-4])
     assert fitted.node_s == 0
     unseen = cells(costs, rate)
     expected = [1 / fitted.seconds(c.table, c.shards, c.documents) for c in unseen]
     assert expected == pytest.approx([c.rates[0] for c in unseen])
-    of = model.IndexModel(1e-3, 8e-4, 5e-4, 2e-4)
-    fitted = model.fit_indexing([*cells(of, rate, nodes=2), *cells(of, rate, nodes=3)])
-    assert [fitted.replica_s, fitted.request_s, fitted.remote_s] == pytest.approx([8e-4, 5e-4, 2e-4])
+    of = model.IndexModel(1e-3, 8e-4, 3e-4, 5e-4, 2e-4)
+    fitted = model.IndexModel.fitted([*cells(of, rate, nodes=2), *cells(of, rate, nodes=3)])
+    costs = [fitted.replica_s, fitted.copy_s, fitted.request_s, fitted.remote_s]
+    assert costs == pytest.approx([8e-4, 3e-4, 5e-4, 2e-4])
     assert fitted.node_s == 0
 
 
@@ -120,7 +122,7 @@ def test_both_readings_of_one_number_of_nodes_expect_the_same_there_and_less_of_
 
 
 def test_too_few_cells_are_held_out_of_nothing():
-    assert np.isnan(model.held_out(cells(COSTS, rate)[:3], model.fit_queries)).all()
+    assert np.isnan(model.held_out(cells(COSTS, rate)[:3], model.QueryModel)).all()
 
 
 def test_the_cheapest_cluster_is_the_smallest_that_keeps_the_headroom():
@@ -289,6 +291,8 @@ def test_three_nodes_that_carry_less_than_costs_of_fewer_expect_lie_outside():
     assert " 0 of 36 cells lie within" in text
     errors = [float(found) for found in re.findall(r"Error, (?:searches|documents): (.+) % in the median", text)]
     assert all(error == pytest.approx(100, rel=0.1) for error in errors), text
+    for common, rest in re.findall(r"In the median (.+) × what was seen .+ this factor: (.+) % in the median", text):
+        assert float(common) == pytest.approx(2, rel=0.05) and float(rest) < 5
 
 
 def test_predictions_are_of_the_reading_by_which_more_nodes_share_nothing():
@@ -327,6 +331,9 @@ def test_the_work_of_the_busiest_node_is_that_of_each_kind_of_request_times_what
     assert asked.work(3, 3, goal) == pytest.approx((10 * (search + 4e-3), 0))
     sent = Models(None, replace(INDEX_COSTS, remote_s=9e-3))  # a third of the primaries, sent to others in two of three
     assert sent.work(3, 3, goal) == pytest.approx((0, 100 * (document + 2e-3)))
+    copied = replace(goal, replicas=2)  # a third of the primaries, each of which sends two replicas
+    held = 1e-3 / 3 + 8e-4 * 2 / 3 + 2e-4 * 2 / 3 + 5e-4 / 3
+    assert Models(None, INDEX_COSTS).work(3, 3, copied) == pytest.approx((0, 100 * held))
 
 
 @given(st.floats(0, 1000), st.floats(1, 200), st.integers(0, 1))
