@@ -81,10 +81,11 @@ def strips(rows: Sequence[dict[str, Any]], across: str) -> Spec:
     :param rows: with ``strip``, the name of the quantity with its unit, ``series``, ``run``, whose values a line joins,
         ``at`` in s, and ``value``; in order of the strips from top to bottom.
     """
-    most = {name: max(row["value"] for row in rows if row["strip"] == name) or 1.0 for name in _names(rows, "strip")}
+    most = {name: max(row["value"] for row in rows if row["strip"] == name) for name in _names(rows, "strip")}
     floor = {name: float(-i) for i, name in enumerate(most)}
     shown = [
-        row | {"y": floor[row["strip"]] + STRIP * row["value"] / most[row["strip"]], "text": number(row["value"])}
+        row
+        | {"y": floor[row["strip"]] + STRIP * row["value"] / (most[row["strip"]] or 1.0), "text": number(row["value"])}
         for row in rows
     ]
     titles = [{"y": at, "title": f"{name}, up to {number(most[name])}"} for name, at in floor.items()]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from _tools.report import plots, timelines
+from _tools.report.sample import Sample
 from _tools.report.stats import Estimate
 
 
@@ -146,4 +147,38 @@ def test_a_bucket_of_a_rate_is_as_wide_as_its_time_and_marked_for_what_went_on()
     ]
     for marks, kind in ((merging, timelines.MERGE), (rejected, timelines.REJECTED)):
         assert [(row["start"], row["end"], row["kind"]) for row in marks] == [(4, 5, kind)]
-    assert data(timelines.rates(made, 900.0, "documents/s"))[-1] == [{"goal": 900.0, "text": "target 900"}]
+    spec = timelines.rates(made, 900.0, "documents/s")
+    assert data(spec)[-1] == [{"goal": 900.0, "text": "target 900"}]
+    goals = [layer["mark"]["type"] for layer in spec["layer"] if layer["encoding"]["y"].get("field") == "goal"]
+    assert goals == ["rule", "text"]
+
+
+def test_samples_over_time_begin_at_the_first_and_say_what_they_are_of():
+    later = [Sample("x", 5000, "b", 1.0, {"pass": 2, "round": 3, "ms": 7})]
+    first = [Sample("x", at, "a", 1.0, {"round": r, "ms": r}) for r, at in ((2, 4500), (1, 3000))]
+    [rows] = data(timelines.over_time({"b": later, "a": first}, "ms", "time, ms").spec)
+    assert [(row["series"], row["run"], row["at"], row["value"], row["where"]) for row in rows] == [
+        ("b", 2, 2.0, 7, "pass 2, round 3"),
+        ("a", 0, 1.5, 2, "round 2"),
+        ("a", 0, 0.0, 1, "round 1"),
+    ]
+
+
+def test_each_strip_is_as_high_as_its_greatest_value_and_one_of_zeros_is_flat():
+    values = [("CPU", 1.0), ("CPU", 4.0), ("errors", 0.0), ("errors", 0.0)]
+    made = [{"strip": s, "series": "x", "run": 1, "at": float(i), "value": v} for i, (s, v) in enumerate(values)]
+    spec = timelines.strips(made, "s")
+    shown, titles = sorted(data(spec)[:2], key=len, reverse=True)
+    floor = {row["title"].partition(",")[0]: row["y"] for row in titles}
+    assert [row["title"] for row in titles] == ["CPU, up to 4.00", "errors, up to 0"]
+    high = [row["y"] - floor[row["strip"]] for row in shown]
+    assert high[0] == pytest.approx(high[1] / 4) and 0 < high[1] < floor["CPU"] - floor["errors"]
+    assert high[2:] == [0, 0]
+    bottom, top = encoding(spec, "y", "y")["scale"]["domain"]
+    assert bottom <= min(floor.values()) and top >= max(row["y"] for row in shown)
+
+
+def test_an_axis_of_time_has_a_width_even_for_a_single_sample():
+    sample = Sample("x", 5000, "a", 1.0, {"ms": 7})
+    low, high = encoding(timelines.over_time({"a": [sample]}, "ms", "ms").spec, "x", "at")["scale"]["domain"]
+    assert low <= 0 < high
