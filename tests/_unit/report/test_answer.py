@@ -220,3 +220,8 @@ def test_warnings_of_a_comparison_are_records_in_all_its_forms():
     found = sides.comparison({"a": [made("a")], "b": [made("b", factor=1.3, seed=1)]}, None)
     record = gate.answer_of(found, outcome).record()["warnings"]
     assert [(w["kind"], bool(w["seen"] and w["why"] and w["option"])) for w in record] == [("no-noise-floor", True)]
+
+
+def test_what_rallys_summary_does_not_explain_has_a_line_only_where_there_is_some():
+    assert Answer("x").lines() == [("head", "x")]
+    assert Answer("x", summary="per pass").lines() == [("head", "x"), ("Rally's rows", "per pass")]

@@ -92,6 +92,13 @@ def test_a_comparison_of_too_few_rounds_fails_on_them_alone():
     assert gate.of_comparison(found, [], ["regressed"]).failed == []
 
 
+@pytest.mark.parametrize("tested, says", [((False, False), False), ((True, False), True), ((False, True), True)])
+def test_a_comparison_is_in_test_mode_when_one_of_its_races_is(tested, says):
+    given = {"nodes": 30, "rounds": 3}
+    races = {str(t) + n: [made(n, parameters=given | {"test_mode": t})] for n, t in zip("ab", tested)}
+    assert gate.of_comparison(sides.comparison(races, None), [], []).test_mode is says
+
+
 def test_the_answer_of_a_comparison_has_the_mean_the_verdicts_and_the_greatest_changes():
     found = compared(OLD, NEW)
     answer = gate.answer_of(found, gate.of_comparison(found, [], []))

@@ -105,6 +105,22 @@ def test_a_floor_holds_for_as_long_as_is_said_and_whatever_the_load():
     assert noise.fitting([floor], made("x", document={"challenge": "ingest"})) == (None, "")
 
 
+def test_a_floor_holds_whatever_the_order_in_which_a_store_tells_the_circumstances():
+    floor = noise.measure(aa(0.01, parameters=values()))
+    back = made("x", parameters=dict(reversed(values().items())), target=[dict(reversed(TARGET.items()))])
+    assert noise.fitting([floor], back) == (floor, "")
+
+
+@pytest.mark.parametrize("rounds, given", [(20, ""), (99, " with rounds:20")])
+def test_a_floor_by_itself_tells_its_races_and_what_they_were_given_otherwise(rounds, given):
+    floor = noise.measure(aa(0.05))
+    section = noise.floor_section(floor, made("x", parameters={"nodes": 30, "rounds": rounds}))
+    when = "20260101T000000Z to 20260101T000400Z"
+    assert section.text.startswith(f"5 races of this configuration{given}, {when} on this machine: ")
+    shares = {row["cell"]: row["floor"] for row in section.tables[0].rows}
+    assert shares == {name: math.expm1(x) for name, x in (floor.cells | {"geometric mean": floor.all_cells}).items()}
+
+
 def test_the_age_of_a_floor_is_that_of_its_last_race():
     floor = noise.measure([*aa(0.01), made("last", seed=9, document={"race-timestamp": "20260106T000000Z"})])
     for day, fits in ((12, True), (14, False)):

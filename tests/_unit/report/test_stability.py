@@ -10,6 +10,7 @@ from _tools.report import stability
 from _tools.report.answer import RaceWarning
 from _tools.report.race import Race, Sample
 from _tools.report.stats import ENOUGH, autocorrelation
+from cluster_metrics.core.challenge import challenges
 from cluster_metrics.esql.esql_stored_fields import QUERY
 from cluster_metrics.query._report.query_decomp import WHOLE, drift_check
 
@@ -125,3 +126,32 @@ def test_what_a_round_shares_leaves_the_ratios_steady():
     assert spread["A-serial"]["resembling"] == autocorrelation(walls["A-serial"] / walls[WHOLE])
     assert max(row["cv_ratio"] for name, row in spread.items() if name != WHOLE) < 0.03
     assert spread["A-serial"]["median"] == np.median([s.meta["wall_ms"] for s in race.of("coverage")[::3]])
+
+
+def test_few_epochs_of_one_ingest_are_no_reason_to_race_longer():
+    assert stability.too_few(challenges()["ingest"].compared, 1) == []
+    (found,) = stability.too_few(challenges()["query-decomp"].compared, 1)
+    assert found.seen == "1 round is too few for a verdict" and found.option == "race with rounds:20 or more"
+
+
+def test_each_check_is_a_line_of_its_own_and_one_that_was_not_made_is_none():
+    no_warnings, no_drift, *others = spoiled().splitlines()
+    assert no_warnings == "- No warnings." and no_drift.startswith("- no drift: ")
+    assert not any(line.startswith("-") for line in others)
+
+
+def test_samples_without_a_wall_time_say_nothing_of_the_client():
+    race = made("x", spread=0.01, seed=7)
+    race.samples.extend(
+        Sample("query-plan", 1, "plan", 1.0, {"client_ms": 9.0} | wall) for wall in ({}, {"wall_ms": 0})
+    )
+    assert stability.warnings(race) == []
+
+
+def test_the_spread_is_told_with_its_outliers():
+    race = made("x", spread=0.01, seed=7)
+    for sample in race.of("coverage"):
+        sample.meta["wall_ms"] *= {3: 1.5, 5: 1 / 1.5}.get(sample.meta["round"], 1)
+    (table,) = stability.sections(race)[0].tables
+    assert [column.key for column in table.columns] == list(table.rows[0])
+    assert all((row["n"], row["low_severe"], row["high_severe"]) == (20, 1, 1) for row in table.rows)

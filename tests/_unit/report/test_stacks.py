@@ -5,6 +5,8 @@ import re
 
 import numpy as np
 import pytest
+from scipy import sparse
+from scipy import stats as reference
 
 from _tools.report import flames, stacks
 from _tools.report.components import COMPILER, GC, IDLE, UNNAMED
@@ -161,3 +163,21 @@ def test_other_viewers_get_the_same_time():
     scope = json.loads(flames.speedscope("title", profile, {"x": ms}))["profiles"][0]
     assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == pytest.approx(1000 * ms.sum(), abs=40)
     assert sum(scope["weights"]) == pytest.approx(ms.sum(), rel=1e-3)
+
+
+@pytest.mark.parametrize("least, names", [(0.01, "ac"), (0.0, "abc"), (0.06, "a")])
+def test_frames_are_kept_that_have_the_share_in_some_configuration(least, names):
+    every = stacks.Frames([(name,) for name in "abcd"], sparse.csr_array(np.eye(4)))
+    times = {"x": np.array([[4.0, 0.5, 0, 0], [16, 0.5, 0, 0]]), "y": np.array([[0, 0.5, 5.0, 0]])}
+    found = stacks.kept(every, times, least, {"x": 100.0, "y": 100.0})
+    assert found.names == [(name,) for name in names]
+    assert found.having.todense().argmax(axis=0).tolist() == ["abcd".index(name) for name in names]
+
+
+def test_differences_of_frames_have_the_interval_of_student():
+    rng = np.random.default_rng(1)
+    base, other = rng.uniform(1, 2, (8, 2)), rng.uniform(1, 3, (8, 2))
+    found, off = stacks.differences(base, other, 5.0), other - base
+    low, high = reference.t.interval(0.95, 7, off.mean(axis=0), reference.sem(off))
+    assert found.value == pytest.approx(off.mean(axis=0)) and found.half == pytest.approx((high - low) / 2)
+    assert found.p == pytest.approx(reference.ttest_rel(other, base).pvalue) and found.n == 8

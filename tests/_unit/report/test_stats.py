@@ -65,6 +65,17 @@ def test_what_a_round_shares_cancels_in_pairs_but_not_between_races(rounds, fact
     assert stats.ratio(base, other, **few).high > factor * (1 - 1e-9)
 
 
+@pytest.mark.parametrize("values", [[5.0], [0.0, 0.0], [-1.0, -3.0]])
+def test_a_single_sample_or_a_mean_that_is_not_positive_has_no_cv(values):
+    assert np.isnan(stats.cv(np.array(values)))
+
+
+@pytest.mark.parametrize("least", [0.0, -1.0])
+def test_a_geometric_mean_of_what_is_not_all_above_0_is_0_without_an_interval(least):
+    found = stats.geometric_mean([4.0, least, 1.0])
+    assert (found.n, found.value, found.known, found.freedom) == (3, 0.0, False, np.inf)
+
+
 def test_pairs_need_both_sides():
     with pytest.raises(ValueError, match="2 samples cannot be paired with 3"):
         stats.paired_ratio(np.ones(2), np.ones(3))
@@ -201,6 +212,7 @@ def test_widening_never_narrows(value, down, up, floor):
         (1.011, 1.015, 1.019, 20, Verdict.REGRESSED),  # a change that is shown is told, however small
         (1.02, 1.10, 1.18, 19, Verdict.NOT_ENOUGH),
         (NAN, NAN, NAN, 20, Verdict.NOT_ENOUGH),
+        (1.02, 1.10, float("inf"), 20, Verdict.NOT_ENOUGH),
     ],
 )
 def test_verdicts(low, value, high, n, said):

@@ -176,7 +176,10 @@ def test_an_error_is_written_without_powers_of_ten(error, text):
 
 @pytest.mark.parametrize("text", ["a,b", 'a"b', "a\nb", "a\rb", "", "a;b", " a ", "é"])
 def test_a_text_is_written_as_csv_quotes_it(tmp_path, text):
-    Table("a.csv", [Column("x", "x"), Column("y", "y")], [{"x": text, "y": "z"}]).write_csv(tmp_path)
-    with open(tmp_path / "csv", "w", newline="") as f:
-        csv.writer(f).writerows([("x", "y"), (text, "z")])
-    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "csv").read_bytes()
+    for rows in ([("x", "y"), (text, "z")], [("x",), ("z",), (text,)]):
+        Table("a.csv", [Column(key, key) for key in rows[0]], [dict(zip(rows[0], row)) for row in rows[1:]]).write_csv(
+            tmp_path
+        )
+        with open(tmp_path / "csv", "w", newline="") as f:
+            csv.writer(f).writerows(rows)
+        assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "csv").read_bytes()

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats as reference
 
@@ -23,12 +23,18 @@ def about(value, half, n=20, freedom=math.inf):
 @given(ps)
 def test_holm_rejects_no_less_than_bonferroni_and_no_more_than_benjamini_and_hochberg(p):
     alone, found, false = ([x < 0.05 / len(p) for x in p], holm(p), benjamini_hochberg(p))
-    assert all(a <= b <= c for a, b, c in zip(alone, found, false))
+    assert len(found) == len(false) == len(p) and all(a <= b <= c for a, b, c in zip(alone, found, false))
     assert all(p[j] >= p[i] or found[j] for i in range(len(p)) for j in range(len(p)) if found[i])
 
 
 def test_holm_as_in_a_worked_example():
     assert holm([0.01, 0.04, 0.03, 0.005]) == [True, False, False, True]  # Wikipedia's example of the method
+
+
+def test_benjamini_and_hochberg_as_by_hand():
+    # the k-th least of 4 counts when it, or one that is greater, is below k / 4 of 5 %
+    assert benjamini_hochberg([0.01, 0.036, 0.037, 0.06]) == [True, True, True, False]
+    assert benjamini_hochberg([0.01, 0.036, 0.038, 0.06]) == [True, False, False, False]
 
 
 def test_a_table_of_equal_ways_has_a_false_alarm_in_about_one_case_in_20():
@@ -88,10 +94,12 @@ def test_a_change_as_large_as_is_named_is_found_in_80_of_100_cases(n, spread):
 
 
 @given(st.floats(0.5, 2), st.floats(0.001, 0.5), st.sampled_from([2, 4, 19, math.inf]))
+@example(1.0, 0.1, math.inf)
 def test_a_p_is_below_5_percent_just_when_both_bounds_clear_the_threshold(value, half, freedom):
     found = about(value, half, freedom=freedom)
     clear = abs(math.log(value)) - half - math.log(1.01)
-    assert abs(clear) < 1e-9 or (verdicts.p_value(found) < 0.05) == (clear > 0)
+    p = verdicts.p_value(found)
+    assert 0 <= p <= 1 and (abs(clear) < 1e-9 or (p < 0.05) == (clear > 0))
 
 
 def test_the_inner_interval_of_few_races_is_students():
