@@ -116,5 +116,5 @@ def test_no_rows_have_no_percentile():
     none = field_answers([])
     assert none == {"count": 0, "sum": 0.0, "min": None, "max": None, "percentiles": {}}
     for found, wrong in ((None, []), (7.0, ["cpu p50.0 is 7.0, exact none"])):
-        answer = {"aggregations": {"cpu_pct": {"values": {"50.0": found}}}}
+        answer = {"aggregations": {"cpu_pct": {"values": {"50.0": found, "90.0": None}}}}
         assert check_response(answer, {"cpu": none}, sums=False, algorithm="hdr") == (0.0, wrong)

@@ -20,7 +20,7 @@ from cluster_metrics.ingest import account
 from cluster_metrics.ingest.account import ACCOUNT, IngestBegin, IngestEpoch, put_note
 from cluster_metrics.ingest.cell import INDEX, IngestCell, run_cells
 from cluster_metrics.ingest.load import ClientParams, IngestBulk
-from cluster_metrics.wire.bulk import FIRST_BACKOFF_S, Backoff, BulkCounts, send_bulk
+from cluster_metrics.wire.bulk import FIRST_BACKOFF_S, MOST_RETRIES, Backoff, BulkCounts, send_bulk
 
 TIMES = {"total_time_in_millis": 0, "total": 0}
 SHARDS = {
@@ -226,6 +226,9 @@ def test_a_note_is_put_again_while_the_queue_is_full_and_for_no_other_reason(mon
     with pytest.raises(elasticsearch.ApiError):
         asyncio.run(put_note(FakeEs(lambda *_: Refused(400, "illegal_argument_exception", "no")), "x", {}))
     assert len(pauses) == 2
+    with pytest.raises(elasticsearch.ApiError):
+        asyncio.run(put_note(FakeEs(lambda *_: full), "x", {}))
+    assert pauses[2:] == [FIRST_BACKOFF_S * 2**n for n in range(MOST_RETRIES)]
 
 
 SECTIONS = {

@@ -1,7 +1,9 @@
 """A cell of an ingest: every request that it makes, and what its sample says."""
 
 import asyncio
+import itertools
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from esrally import exceptions
@@ -122,6 +124,16 @@ def test_a_sample_says_what_a_cell_sent_and_what_the_target_counted_meanwhile():
     assert all(value >= 0 for value in clocks.values())
     assert clocks["rows_per_second"] == pytest.approx(25 / (clocks["wall_ms"] / 1000))
     assert (timing["operation"], timing["operation-type"], timing["service_time"]) == ("a", SAMPLE, 5)
+
+
+def test_each_part_of_a_cell_is_timed_by_itself_in_milliseconds(monkeypatch):
+    """Each look at a clock finds it a second later: to encode takes one of three bodies, sending all of them seven."""
+    clocks = {name: itertools.count(100).__next__ for name in ("perf_counter", "process_time", "time")}
+    monkeypatch.setattr("cluster_metrics.ingest.cell.time", SimpleNamespace(**clocks))
+    _, [sample] = ran()
+    known = {"wall_ms": 7000, "encode_ms": 3000, "client_cpu_ms": 1000, "rows_per_second": 25 / 7}
+    known |= {"refresh_wall_ms": 1000, "asks_ms": 1000, "read_ms": 1000, "started_s": 100, "window_ms": 2000}
+    assert {key: sample[key] for key in known} == pytest.approx(known)
 
 
 def test_a_cell_makes_its_index_sends_refreshes_counts_and_deletes_its_index():

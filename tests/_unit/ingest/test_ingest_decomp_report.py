@@ -83,12 +83,18 @@ def test_what_encoding_and_parsing_cost_a_row_is_in_ns():
     assert found[f"encoding, {NAIVE}"] == found[f"parsing, {NAIVE}"] == pytest.approx(10)
 
 
-def test_what_is_sent_and_received_is_in_megabytes_per_million_rows():
+def test_what_a_cell_costs_is_told_per_million_rows_of_bytes_and_cpu_and_per_row_of_the_store():
+    """Bytes are in megabytes, CPU is in seconds; all else is as each cell counted it."""
     of = race()
+    counted = {"requests": 100, "connections": 2, "retries": 3, "refresh_wall_ms": 40, "segments": 5, "asks_ms": 6}
     for sample in of.samples:
-        sample.meta.update(bytes_out=96 * sample.meta["rows"], bytes_in=0.5 * sample.meta["rows"])
+        size = sample.meta["rows"]
+        sample.meta.update(bytes_out=96 * size, bytes_in=0.5 * size, store_bytes=70 * size, **counted)
+        sample.meta.update(target_cpu_ms=0.008 * size, client_cpu_ms=0.002 * size)
     row = rows(explained.sections(of), "costs")[NAIVE]
-    assert (row["bytes_out"], row["bytes_in"]) == pytest.approx((96, 0.5))
+    found = {key: getattr(value, "value", value) for key, value in row.items() if key != "cell"}
+    costs = {"rows": 100_000, "target_cpu_ms": 8, "client_cpu_ms": 2, "bytes_out": 96, "bytes_in": 0.5}
+    assert found == pytest.approx(costs | counted | {"store_bytes": 70})
 
 
 def test_alone_each_step_is_held_against_naive():
@@ -170,7 +176,11 @@ def test_few_rounds_give_no_verdict():
 
 
 def test_performance_names_the_best_and_the_shares():
-    text = texts(race())["How fast it gets"]
+    of = race()
+    for sample in of.samples:
+        sample.meta.update(encode_ms=sample.meta["wall_ms"] / 50, parse_ms=sample.meta["wall_ms"] / 100)
+    text = texts(of)["How fast it gets"]
+    assert "encoding and parsing are 3.0 % [3.0 %, 3.0 %]" in text
     assert "**clients-2**" in text or "**clients-4**" in text
     assert "4.00 × [4.00, 4.00] the naive client" in text
     assert "5.0 % [5.0 %, 5.0 %] of the wall time" in text
@@ -200,7 +210,10 @@ def test_the_ceiling_is_what_the_targets_cpu_takes_of_all_its_cores():
 
 @pytest.mark.parametrize("took_ms, said", [(5.0, "at least that fine"), (199.0, "means little"), (0.0, "means little")])
 def test_the_resolution_of_took_is_said(took_ms, said):
-    assert said in texts(race(took_ms=took_ms))["Where the seconds go"]
+    of = race(took_ms=took_ms)
+    for sample in of.samples[1::2]:  # the least of all counts
+        sample.meta["least_took_ms"] *= 60
+    assert said in texts(of)["Where the seconds go"]
 
 
 def test_every_step_has_its_bar_and_its_row():

@@ -99,7 +99,8 @@ def test_parts_add_up_to_client_time():
 def test_shares_stand_apart_from_those_of_the_reference():
     shares = rows(ingest.sections(race()), "shares")
     assert (shares["1"]["wall_s"], shares["1"]["whole"]) == pytest.approx((20, 500))
-    assert [shares[epoch]["client"] for epoch in ("1", "2")] == ["300 (60.0 %)", "250 (50.0 %)"]
+    assert [shares[epoch]["client"] for epoch in ("1", "2", "mean")] == ["300 (60.0 %)", "250 (50.0 %)", "275 (55.0 %)"]
+    assert (shares["mean"]["wall_s"], shares["mean"]["whole"]) == pytest.approx((20, 500))
     _, beside, _, counted = ingest.reference(race())
     assert [row["reference"] for row in beside.rows] == [0.47, 0.42, 0.11]
     assert [row["here"].value for row in beside.rows] == pytest.approx([0.55, 0.3, 0.15])
@@ -122,6 +123,21 @@ def test_a_coarse_clock_is_told():
 
 def test_the_greatest_jump_of_percentiles_is_named():
     assert "from the 90th to the 99th percentile, 5.0 times" in page(ingest, race())
+
+
+@pytest.mark.parametrize(
+    "last, said",
+    [
+        (15.0, "The greatest jump is from the 50th to the 100th percentile, 1.5 times."),
+        (14.9, "No percentile is 1.5 times the one before"),
+        (10.0, "No percentile is 1.5 times the one before"),
+    ],
+)
+def test_a_jump_of_percentiles_is_one_to_half_as_much_again(last, said):
+    of = {"50_0": 10.0, "100_0": last}
+    results = {"op_metrics": [{"task": "index-append", "service_time": of, "latency": of}]}
+    *_, found, told = ingest.times(replace(race(), document={"results": results}))
+    assert told.startswith(said) and [row["step"] for row in found.rows] == [None, last / 10]
 
 
 def test_a_cluster_that_is_not_clean_is_warned_of():
@@ -181,6 +197,7 @@ def test_the_answer_to_an_ingest_is_its_rate_and_where_the_time_goes():
     lines = dict(answer_of(race()).lines())
     assert lines["steady rate"] == "4,000 documents/s [4,000, 4,000]"
     assert lines["client time"].startswith("client and network 55.0 % (n = 2); indexing 30.0 %")
+    assert lines["target's CPU"] == "112 s (n = 2) per million rows"
     assert lines["documents"].startswith("160,000 sent, 160,000 acknowledged, 160,000 found")
 
 
@@ -201,19 +218,41 @@ def test_documents_of_others_are_those_of_all_epochs():
 
 def test_merges_and_slow_buckets_are_counted_within_steady_windows():
     """The second of two clients is done in bucket 20 of 25, so that the window is from 3 to 20."""
-    rate = {1: 10, 7: 10, 24: 10}
-    samples = [bulk(1, 0, i / 10, **{"success-count": rate.get(i // 10, 100)}) for i in range(250)]
-    samples += [bulk(1, 1, i / 10, **{"success-count": rate.get(i // 10, 100)}) for i in range(205)]
-    samples += [look(at, merges=int(at in (1, 5, 7, 23))) for at in range(25)]
-    section = ingest.rate_section(race(samples=[*samples, epoch_sample(1)]))
+    rate, samples = {1: 10, 7: 10, 24: 10}, []
+    for epoch, begin in ((1, 0), (2, 100)):
+        for client, number in ((0, 250), (1, 205)):
+            acknowledged = [{"success-count": rate.get(i // 10, 100)} for i in range(number)]
+            samples += [bulk(epoch, client, begin + i / 10, **of) for i, of in enumerate(acknowledged)]
+        samples += [look(begin + at, merges=int(at in (1, 5, 7, 23))) for at in range(25)]
+    section = ingest.rate_section(race(samples=[*samples, epoch_sample(1), epoch_sample(2)]))
     assert (
-        "A merge was under way in 2 of the 17 buckets of steady windows, and in 1 of the 1 slow ones." in section.text
+        "A merge was under way in 4 of the 34 buckets of steady windows, and in 2 of the 2 slow ones." in section.text
     )
-    (row,) = rows([section], "rates").values()
-    assert (row["window"], row["slow"]) == ("3.00 to 20.0", "1 of 17")
+    row, other = rows([section], "rates").values()
+    assert (row["window"], row["slow"], other["slow"]) == ("3.00 to 20.0", "1 of 17", "1 of 17")
     assert (row["mean"].value, row["median"].value) == pytest.approx(((16 * 2000 + 200) / 17, 2000))
-    acknowledged = sum(s.meta["success-count"] for s in samples if s.kind == "ingest-bulk")
+    acknowledged = sum(s.meta["success-count"] for s in samples if s.kind == "ingest-bulk") / 2
     assert (row["seconds"], row["rate"]) == pytest.approx((24.91, acknowledged / 24.91))
+
+
+def test_what_the_target_did_stands_by_epoch_in_ms_and_megabytes():
+    did = {"gc_young_ms": 30.0, "gc_old_ms": 4.0, "merge_bytes": 3e6, "translog_bytes": 5e5, "refresh_ms": 70.0}
+    found = rows(ingest.sections(race(samples=[*load(1, 0), epoch_sample(1, **did)])), "target")["1"]
+    known = {"wall_ms": 20_000, "took_ms": 16_000, "index_ms": 12_000, "refresh_ms": 70, "target_cpu_ms": 9000}
+    known |= {"merge_mb": 3, "translog_mb": 0.5, "gc_ms": 34}
+    assert {key: found[key] for key in known} == pytest.approx(known)
+
+
+def test_what_each_load_used_up_stands_by_its_epoch():
+    looks = [look(at) for at in (*range(20), *range(100, 120))]
+    of = race(samples=[*load(1, 0), *load(2, 100), *looks, epoch_sample(1), epoch_sample(2)])
+    used = rows(ingest.sections(of), "usage by epoch")
+    assert used.keys() == {"1", "2"}
+    known = {"target": 0.5, "client": 0.2, "process": 0.2, "machine": 0.6, "pauses": 0, "throttled": 0, "disk": 0.1}
+    assert {key: used["2"][key] for key in known} == pytest.approx(known)
+    assert rows(ingest.sections(race(samples=[*load(0, 0), *looks, epoch_sample(0)])), "usage by epoch").keys() == {
+        "all"
+    }
 
 
 def node(at_s, **per_s):
@@ -278,6 +317,7 @@ def test_documents_and_requests_of_older_races_are_told_as_far_as_they_were_reco
     sizes = {"bytes_out": 960_000.0, "bytes_in": 40_000.0}
     text = ingest.documents(race(samples=[*load(1, 0), epoch_sample(1, **sizes)]))
     assert "12.0 bytes sent per document, 0.50 received" in text and "store: 50.0 bytes per document" in text
+    assert "as JSON a row has 83.0, so 1.66 times that" in text
     assert "received" not in ingest.documents(race(samples=[*load(1, 0), epoch_sample(1, bytes_out=960_000.0)]))
     old = epoch_sample(1, retries=3)
     for key in ("repeated_docs", "retry_wait_ms"):

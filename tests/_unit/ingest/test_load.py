@@ -8,8 +8,9 @@ from fakes import values
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.ingest.account import _agree
-from cluster_metrics.ingest.load import ClientParams, IngestPace, lay_out_epochs, slices
+from cluster_metrics.ingest.load import ClientParams, IngestPace, lay_out_epochs, pace_of, slices
 from cluster_metrics.wire.bulk import BulkCounts
 
 LOAD = {"rows_per_epoch": 2500, "epochs": 2, "bulk_indexing_clients": 3, "bulk_size": 100}
@@ -82,6 +83,19 @@ def test_a_paced_load_has_a_spike_after_as_long_a_steady_rate():
     assert documents == pytest.approx([6000, 60_000, 6000], rel=0.02)
     steady = sorted(at for at in due if at < 60)
     assert [b - a for a, b in zip(steady, steady[1:])] == pytest.approx([0.5] * (len(steady) - 1))
+
+
+def test_a_pace_is_that_of_documents_or_else_of_their_bytes_by_day():
+    row = Metrics.of(values(), False).mean_row_bytes
+    for asked, documents in (
+        ({}, 0),
+        ({"target_docs_per_second": 700}, 700),
+        ({"target_gb_per_day": 864}, 1e7 / row),
+    ):
+        assert pace_of(values(**asked))["docs_per_second"] == pytest.approx(documents)
+    spike = {"spike_minutes": 2, "spike_docs_per_second": 900}
+    found = pace_of(values(target_docs_per_second=700, **spike))
+    assert (found["spike_docs_per_second"], found["spike_seconds"]) == (900, 120)
 
 
 def test_documents_that_agree_pass():

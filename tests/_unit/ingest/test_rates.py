@@ -106,6 +106,15 @@ def test_how_far_a_load_falls_behind_is_told_per_second_by_all_that_it_sent(meta
     assert bounds(found) == pytest.approx((0.01 / 1.01,) * 3, rel=1e-6)
 
 
+def test_how_far_a_load_falls_behind_has_students_interval_over_ten_stretches():
+    late = 0.05 * (np.arange(10) % 2)  # of each second from the tenth on
+    found = rates.falling_behind(paced(lambda due: 0.05 * (np.floor(due) % 2)), 1000, 10, 20)
+    at = np.arange(10) + late
+    line = np.polyfit(at, late, 1)
+    half = 2.306 * np.sqrt(np.sum((late - np.polyval(line, at)) ** 2) / 8 / np.sum((at - at.mean()) ** 2))
+    assert bounds(found) == pytest.approx((line[0] - half, line[0], line[0] + half), rel=1e-3)
+
+
 def test_a_part_of_a_load_falls_behind_by_itself():
     of = paced(lambda due: 0.1 * np.clip(due - 20, 0, 20))
     assert rates.falling_behind(of, 1000, 0.5, 20).value == pytest.approx(0, abs=1e-9)

@@ -199,7 +199,7 @@ def ran(track, monkeypatch):
 
         async def run_cells(es, number, cells, settings, foreign):
             told.append([(cell.name, cell.kind) for cell, _, _ in cells])
-            return []
+            return [{"cell": (cell.name, cell.kind), "success": True} for cell, _, _ in cells]
 
         async def tell(self, what):
             told.append(what)
@@ -228,6 +228,7 @@ def test_cells_that_are_sampled_run_once_more_while_the_sampler_records(ran):
     assert sorted(name for ((name, _),) in others[1::3]) == [NAIVE, "smile"]
     assert {kind for ((_, kind),) in others[1::3]} == {ingest_decomp.SAMPLED}
     assert result["recordings"] == ["/kept/1.jfr", "/kept/2.jfr"] and "not_sampled" not in result
+    assert [[timing["cell"]] for timing in result["dependent_timing"]] == [of for of in told if isinstance(of, list)]
 
 
 def test_without_a_sampler_nothing_is_sampled_and_nothing_missed(ran):
@@ -350,7 +351,7 @@ def test_what_others_send_is_counted_and_parsing_is_no_part_of_sending(answered,
     error = {"type": "a_type", "reason": "no number"}
     items = [{"index": {"status": 201}}, {"index": {"status": 400, "error": error}}]
     body = json.dumps({"took": 7, "errors": True, "items": items}).encode()
-    clock = SimpleNamespace(perf_counter=itertools.count().__next__)
+    clock = SimpleNamespace(perf_counter=itertools.count(7).__next__)
     monkeypatch.setattr(ingest_decomp, "time", clock)
     counts = answered(200, body, send=send)
     assert (counts.parse_ms, counts.send_ms) == (1000, send_ms)

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 
 import pytest
+from esrally import exceptions
 from fakes import FakeEs, Refused, values
 
 from cluster_metrics.wire import smile
@@ -37,6 +38,16 @@ def test_an_error_whose_type_ends_that_of_a_full_queue_is_none():
 
 def test_a_request_refused_as_a_whole_fails_every_document():
     assert failures_in({"error": REJECTED, "status": 429}, 3) == [("429 " + REJECTED["type"], "queue is full")] * 3
+
+
+def test_what_misleads_in_the_words_of_elasticsearch_is_explained_of_a_request_and_of_a_document():
+    refused = Refused(400, "illegal_argument_exception", "must be terminated by a newline [\\n]")
+    with pytest.raises(exceptions.RallyAssertionError, match=r"was refused: .*by a newline.* \(or, in SMILE, "):
+        asyncio.run(send_bulk(FakeEs(lambda *_: refused), "x", b"", 1))
+    cause = {"reason": "Unexpected character (':' (code 58))"}
+    items = [{"index": {"error": {"type": "t", "reason": "failed to parse", "caused_by": cause}}}]
+    [(_, reason)] = failures_in({"errors": True, "items": items}, 1)
+    assert reason == "failed to parse (is it SMILE under the content type of JSON?)"
 
 
 def test_counts_add_up_and_keep_three_different_reasons():
@@ -150,7 +161,7 @@ def test_pauses_double_and_are_counted_apart(monkeypatch):
     monkeypatch.setattr("cluster_metrics.wire.bulk.time.perf_counter", lambda: float(next(clock)))
     counts, _ = sent(Node(*[[FULL]] * 3, [TAKEN]), 1, Backoff(pause_s=0.25))
     assert pauses == [0.25, 0.5, 1.0]
-    assert (counts.retries, counts.retry_wait_ms, counts.send_ms) == (3, 3000, 4000)
+    assert (counts.retries, counts.retry_wait_ms, counts.send_ms, counts.parse_ms) == (3, 3000, 4000, 8000)
 
 
 FAULTS = """

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from cluster_metrics.corpus.metrics import FIELDS
 from cluster_metrics.query.configurations import PARTS, VARIANTS, cells
 from cluster_metrics.wire import smile
 from cluster_metrics.wire.questions import TRANSPORTS, Configuration
@@ -96,6 +97,42 @@ def test_a_question_about_all_nodes_at_once_names_every_one():
         "filters": [{"size": 0, "query": of_epoch, "aggs": {"by_node": {"filters": filters, "aggs": sums}}}],
         "rollup": [{"size": 30, "query": of_epoch}],
     }
+
+
+FIGURES = {"N001": 1, "N002": 2}
+OF = {node: {f"{field}_sum": {"value": value} for field in FIELDS} for node, value in FIGURES.items()}
+RANKED = [f"{field}_p{percent}" for field in FIELDS for percent in (0, 50, 90, 100)]
+ANSWERED = {
+    "serial": [{"aggregations": of} for of in OF.values()],
+    "concurrent": [{"aggregations": of} for of in OF.values()],
+    "msearch": [{"responses": [{"aggregations": of} for of in OF.values()]}],
+    "terms": [{"aggregations": {"by_node": {"buckets": [{"key": node} | of for node, of in OF.items()]}}}],
+    "filters": [{"aggregations": {"by_node": {"buckets": OF}}}],
+    "rollup": [{"hits": {"hits": [{"_source": {"node": n, "aggregations": of}} for n, of in OF.items()]}}],
+    "esql": [
+        {
+            "columns": [{"name": name} for name in (*RANKED, "cpu_sum", "mem_sum", "net_sum", "node")],
+            "values": [[*range(12), value, value, value, node] for node, value in FIGURES.items()],
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("form", ANSWERED)
+@pytest.mark.parametrize("binary", ["", "request", "both"])
+def test_answers_are_those_of_each_node_in_whatever_form_and_encoding_they_come(form, binary):
+    configuration = Configuration("x", "", form=form, smile=binary)
+    encode = smile.encode if binary == "both" else (lambda answer: json.dumps(answer).encode())
+    found = configuration.answers(list(OF), configuration.searches([encode(answer) for answer in ANSWERED[form]]))
+    assert {node: {f"{field}_sum": of[f"{field}_sum"] for field in FIELDS} for node, of in found.items()} == OF
+    if form == "esql":
+        assert found["N002"]["mem_pct"] == {"values": {"0": 4, "50": 5, "90": 6, "100": 7}}
+
+
+def test_answers_of_a_sample_of_documents_are_those_within_it():
+    sampled = Configuration("x", "", probability=0.1)
+    assert sampled.answers(list(OF), [{"aggregations": {"sample": of}} for of in OF.values()]) == OF
+    assert sampled.bodies(["N001"], 1)[0]["aggs"].keys() == {"sample"}
 
 
 @pytest.mark.parametrize("form", ["serial", "msearch"])

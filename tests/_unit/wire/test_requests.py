@@ -10,8 +10,20 @@ from esrally import exceptions
 from fakes import LOST, TIMEOUT, FakeEs, Refused, Script
 
 from cluster_metrics.core.rounds import losing_one
+from cluster_metrics.wire import smile
 from cluster_metrics.wire.bulk import load
-from cluster_metrics.wire.requests import Request, aside, at_once, get, guarding, once, refusal, request, send
+from cluster_metrics.wire.requests import (
+    Request,
+    aside,
+    at_once,
+    get,
+    guarding,
+    headers_of,
+    once,
+    refusal,
+    request,
+    send,
+)
 
 PRIVILEGE = (
     "action [indices:admin/delete] is unauthorized for user [reader] with effective roles [reader] on indices "
@@ -169,6 +181,36 @@ def test_when_one_of_several_fails_the_others_stop():
 
     asyncio.run(run())
     assert done == []
+
+
+def test_when_one_of_several_fails_the_others_have_ended_before_it_is_told():
+    ended = []
+
+    async def other():
+        try:
+            await asyncio.sleep(10)
+        finally:
+            await asyncio.sleep(0.001)
+            ended.append("other")
+
+    async def fails():
+        await asyncio.sleep(0)
+        raise ValueError
+
+    async def run():
+        with pytest.raises(ValueError):
+            await at_once([other(), fails()])
+        assert ended == ["other"]
+
+    asyncio.run(run())
+
+
+def test_what_is_smile_goes_through_the_client_as_it_is_and_comes_back_undecoded():
+    es, body = elasticsearch.AsyncElasticsearch("http://127.0.0.1:1"), smile.encode({"a": 1})
+    headers = headers_of(es, smile.CONTENT_TYPE, smile.CONTENT_TYPE)
+    serializers = es.transport.serializers
+    assert serializers.dumps(body, headers["content-type"]) == body
+    assert serializers.loads(body, headers["accept"]).getvalue() == body
 
 
 class Body(bytes):

@@ -6,7 +6,7 @@ import pytest
 from esrally import exceptions
 from fakes import FakeEs, Script
 
-from cluster_metrics.wire.stats import changed, index_times, segment_count, target_cpu_ms
+from cluster_metrics.wire.stats import changed, garbage_collections, index_times, segment_count, target_cpu_ms
 
 
 def node(now, sampled, cpu_ms):
@@ -61,6 +61,16 @@ def test_a_node_that_joins_changes_nothing_and_one_that_leaves_or_is_another_pro
     assert asyncio.run(target_cpu_ms(es)) == 7
     with pytest.raises(exceptions.RallyAssertionError, match="^node a left while the target was measured$"):
         asyncio.run(target_cpu_ms(es))
+
+
+def test_collections_are_those_of_all_nodes_and_none_where_a_collector_has_no_generations():
+    def collectors(**counts):
+        of = {name: {"collection_count": n, "collection_time_in_millis": 10 * n} for name, n in counts.items()}
+        return {"jvm": {"gc": {"collectors": of}}}
+
+    nodes = {"a": collectors(young=1, old=2), "b": collectors(young=4, old=8), "c": collectors(ZGC=16)}
+    found = asyncio.run(garbage_collections(FakeEs(lambda *_: {"nodes": nodes})))
+    assert found == {"gc_young": 5, "gc_young_ms": 50, "gc_old": 10, "gc_old_ms": 100}
 
 
 def test_segments_and_times_of_an_index_are_those_of_its_primary_shards():
