@@ -222,7 +222,8 @@ def test_a_node_is_recorded_with_the_flags_of_its_jvm_and_what_holds_it_to_its_s
     held = {"cpu_cores": "0.4", "cpu_held_by": "cgroup v2", "ml.machine_memory": "1"}
     jvm = JVM | {"input_arguments": ["-Xms1g", "-Dx=y"]}
     nodes = {"a": NODE | {"attributes": held, "jvm": jvm}, "b": NODE}
-    _, result = run(CheckTarget(), {"GET /_nodes": {"nodes": nodes}, "GET /": {}}, parameters={"seed": 42})
+    es, result = run(CheckTarget(), {"GET /_nodes": {"nodes": nodes}, "GET /": {}}, parameters={"seed": 42})
+    assert es.sent.count("GET /") == 1, "the one request that Rally takes the time of"
     plain = {"node": "n", "version": "8.17.2", "jvm": "x 21", "jvm_flags": "", "cores": 2, "heap_mb": 1024}
     of_held = {"jvm_flags": "-Xms1g", "cpu_cores": "0.4", "cpu_held_by": "cgroup v2"}
     assert json.loads(result.pop("target")) == [plain | of_held, plain]

@@ -20,6 +20,11 @@ def test_this_machine_is_described():
     assert all(found[key] for key in ("cpu", "disk", "kernel", "virtualisation")) and "GB" in found["disk"]
 
 
+def test_the_load_is_that_of_a_minute(monkeypatch):
+    monkeypatch.setattr(of.os, "getloadavg", lambda: (1.5, 5.0, 15.0))
+    assert machine()["load"] == 1.5
+
+
 def test_a_cpu_without_a_name_is_told_by_its_numbers_and_a_hypervisor_is_seen(tmp_path, monkeypatch):
     info = tmp_path / "cpuinfo"
     monkeypatch.setattr(of, "CPU_INFO", info)

@@ -71,6 +71,8 @@ def test_defaults_are_allowed():
                 {"other": 0},
                 {"2s-1r": "4", "other": 1},
                 {"1s": 1, "other": 1},
+                {"1s": 1, "1s-0r": 1, "other": 1},
+                {"1s-0r": 257, "other": 1},
                 {"١s-0r": 1, "other": 1},
             )
         ),

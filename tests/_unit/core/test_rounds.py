@@ -100,6 +100,7 @@ def scheduled(monkeypatch, deadline, warm_up, iterations, round_s):
 def test_a_task_of_rallys_ends_with_the_last_round_that_fits(monkeypatch):
     assert scheduled(monkeypatch, 0, 2, 5, 10) == [-1, 0, 1, 2, 3, 4, 5]
     assert scheduled(monkeypatch, 1000 + 50 + ENDING_S, 2, 5, 10) == [-1, 0, 1, 2, 3]
+    assert scheduled(monkeypatch, 1000 + ENDING_S, 2, 5, 10) == [-1, 0, 1], "one counts, however late it is"
 
 
 def test_the_deadline_counts_from_the_start_of_the_race():

@@ -95,3 +95,24 @@ def test_a_group_gets_its_share_of_each_period_to_the_part_of_a_core(
     assert period == "100000"
     cpu.hold(NAME, [7])
     assert (group / "cgroup.procs").read_text() == "7"
+
+
+@pytest.mark.parametrize(
+    "mounts, controllers, kind, folder",
+    [
+        (("memory cgroup rw,memory", "cpu cgroup rw,cpu,cpuacct"), "", "cgroup v1", "cpu"),
+        (("memory cgroup rw,memory", "all cgroup2 rw"), "cpu io", "cgroup v2", "all"),
+        (("all cgroup2 rw",), "cpuset io", "", ""),
+        (("cpu tmpfs rw,cpu",), "", "", ""),
+    ],
+)
+def test_a_group_is_made_where_the_cpu_controller_is_whatever_a_killed_one_left(
+    monkeypatch, tmp_path, mounts, controllers, kind, folder
+):
+    for mount in mounts:
+        (tmp_path / mount.split()[0]).mkdir()
+        (tmp_path / mount.split()[0] / "cgroup.controllers").write_text(controllers)
+    (tmp_path / "mounts").write_text("".join(f"none {tmp_path}/{mount} 0 0\n" for mount in mounts))
+    monkeypatch.setattr(cpu, "Path", lambda path="": tmp_path / "mounts" if path == "/proc/mounts" else Path(path))
+    assert cpu.make_group(NAME, 0.5) == cpu.make_group(NAME, 0.5) == kind
+    assert [made.parent.name for made in tmp_path.glob("*/cluster-metrics-*")] == ([folder] if folder else [])

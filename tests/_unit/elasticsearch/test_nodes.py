@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from _tools.elasticsearch import cpu, nodes
+from _tools.elasticsearch import cpu, nodes, processes
 from _tools.elasticsearch.security import Security
 
 
@@ -66,6 +66,36 @@ def test_one_node_looks_for_no_other(launcher):
     found = settings_of(launcher, "some-1")
     assert found["discovery.type"] == "single-node" and "discovery.seed_hosts" not in found
     assert found["network.host"] == "127.0.0.1" and found["xpack.security.enabled"] == "false"
+
+
+def test_a_node_that_ends_at_start_is_told_by_the_end_of_its_log_less_stack_traces(launcher):
+    log = "".join(f"line {i}\n" for i in range(20)) + "why it ended\n" + "\tat some.Class\n" * 20
+    elasticsearch = launcher.root / "elasticsearch-8.0.0" / "bin" / "elasticsearch"
+    elasticsearch.write_text(f"#!/bin/sh\ncat << 'END'\n{log}END\n")
+    with pytest.raises(nodes.NodeError) as raised:
+        launcher.start("some")
+    told = str(raised.value).splitlines()
+    assert told == ["node some-1 ended at start, the end of its log:", *log.splitlines()[6:21]]
+
+
+@pytest.mark.parametrize("name, kept", [("my data", str), ("a,b", list)])
+def test_a_folder_of_data_is_one_folder_whatever_its_name(launcher, name, kept):
+    data = launcher.root / name
+    with pytest.raises(nodes.NodeError, match="ended at start"):
+        launcher.start("some", data=data)
+    found, expected = settings_of(launcher, "some-1")["path.data"], str(data / "some-1")
+    assert found == (expected if kept is str else [expected]) and (data / "some-1").is_dir()
+
+
+def test_a_process_that_was_given_the_number_of_a_node_that_ended_is_left_alone(launcher):
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        started = processes.started(other.pid)
+        for of, found in ((started, 1), (started - 1, 0), (None, 0)):
+            assert len(nodes.Cluster("some", "8.17.2", [9200], [(other.pid, of)]).processes()) == found
+    finally:
+        other.kill()
+        other.wait()
 
 
 def test_requests_go_to_the_coordinator_alone_where_there_is_one():

@@ -3,11 +3,12 @@
 import base64
 import hashlib
 import json
+import ssl
 import stat
 
 import pytest
 
-from _tools.elasticsearch.security import Security, write_private
+from _tools.elasticsearch.security import Security, create, write_private
 
 
 @pytest.fixture
@@ -62,3 +63,14 @@ def test_a_private_file_is_made_anew_whoever_could_read_what_was_there(tmp_path)
     file.symlink_to(elsewhere)
     write_private(file, b"third")
     assert elsewhere.read_bytes() == b"of somebody" and not file.is_symlink()
+
+
+def test_a_cluster_gets_a_certificate_for_its_host_and_leaves_no_key_whatever_a_killed_one_left(tmp_path):
+    for left in ("x.p12", "x.pem"):
+        (tmp_path / left).write_bytes(b"of a start that was killed")
+    made = create(tmp_path, "x", "127.0.0.9")
+    assert list(tmp_path.iterdir()) == [made.certificate] == [tmp_path / "x.pem"]
+    assert made.certificate.stat().st_mode & 0o077 == 0o044
+    signed = ssl.PEM_cert_to_DER_cert(made.certificate.read_text())
+    assert bytes([127, 0, 0, 9]) in signed and b"localhost" in signed
+    assert made.keystore and made.password != made.keystore_password

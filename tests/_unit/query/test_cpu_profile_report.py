@@ -135,6 +135,18 @@ def test_what_hdr_does_less_and_more_is_different_and_nothing_else_is(sections):
     assert off["org.elasticsearch.tdigest.MergingDigest.add"]["off"].value == pytest.approx(-360, abs=25)
 
 
+def test_the_part_that_the_ways_differ_most_on_is_named_with_the_least_and_the_greatest_share(sections):
+    ways = {"wall": "subtraction of wall times", "cpu": "subtraction of CPU times", "api": "the profile API"}
+    spans = {}
+    for part, row in rows(sections, "three ways").items():
+        of = sorted((row[way].value, ways.get(way, way)) for way in row if way != "part")
+        spans[of[-1][0] - of[0][0]] = part, of[0], of[-1]
+    part, *ends = spans[max(spans)]
+    least, greatest = (f"{100 * value:.1f} % by {way}" for value, way in ends)
+    text = next(of.text for of in sections if of.title == "Three ways to the same answer")
+    assert f"They differ most on {part}: {least}, {greatest}." in text
+
+
 def test_three_ways_agree_where_nothing_disturbs_them(sections):
     found = rows(sections, "three ways")
     assert found["percentiles"]["stacks"].value == pytest.approx(0.75, abs=0.02)

@@ -152,6 +152,15 @@ def test_cpu_time_is_counted_over_a_pass_and_told_per_coverage():
     assert gain.costs["target_cpu"].value == pytest.approx(0.5) and gain.times.value == pytest.approx(4)
 
 
+def test_coverages_are_drawn_over_time_by_transport():
+    made = race({"D_td-serial": 400.0, "D_td-msearch": 100.0}, rounds=3)
+    samples = [*passes("D_td-serial", {1: 410.0}), *passes("D_td-msearch", {1: 110.0}), *made.samples]
+    found = sections(Race(made.document, samples, {}))
+    figures = next(of for of in found if of.title == "Headline cells against the plan").figures
+    drawn = [{ms for ms in (100, 110, 400, 410) if f"'value': {ms}.0" in str(figure.spec)} for figure in figures]
+    assert drawn == [{400, 410}, {100, 110}]
+
+
 @pytest.mark.parametrize("last, warned", [(100.0, False), (104.9, False), (105.1, True), (94.9, True), (95.1, False)])
 def test_the_last_pass_may_differ_from_the_first_by_5_percent(last, warned):
     levels = {2: 500.0, 3: last, 1: 100.0}

@@ -231,6 +231,10 @@ def test_what_ties_is_told_by_the_ratio_within_rounds():
 def test_choosing_the_fastest_is_named_with_what_it_overstates():
     text = explained.advice(explained.points(race(**FIGURES)), 0.1, Gate())
     assert "It is the fastest of 4: choosing it for that overstates its gain by 0.0 % on average." in text
+    assert "Ties with it" not in text
+    assert "It is the fastest" not in explained.advice(explained.points(race(**FIGURES))[:1], 0.1, Gate())
+    tied = explained.points(race(production=(400.0, 0.004), hdr_1=(100.0, 0.05), hdr_2=(100.0, 0.01)))
+    assert " Ties with it, by the ratio within rounds: hdr-2. It" in explained.advice(tied, 0.1, Gate())
 
 
 def test_advice_when_nothing_is_good_enough_or_faster():

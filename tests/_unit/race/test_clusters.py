@@ -2,6 +2,7 @@
 
 import contextlib
 import http.server
+import inspect
 import json
 import stat
 import threading
@@ -12,7 +13,7 @@ import pytest
 import requests
 from esrally.utils import opts
 
-from _tools.elasticsearch.nodes import Cluster
+from _tools.elasticsearch.nodes import Cluster, Launcher
 from _tools.elasticsearch.security import Security
 from _tools.race import clusters
 from _tools.race.rally import Store
@@ -224,3 +225,49 @@ def test_a_target_is_an_elasticsearch_of_8_0_or_newer_that_tells_its_health(targ
             clusters.check_target(host, "")
     else:
         clusters.check_target(host, "")
+
+
+def test_a_target_is_asked_before_the_race_and_one_of_hosts_is_no_farther_away_than_it_is(given, target):
+    answers, host = target
+    answers.update({"/": (200, {"version": {"number": "8.17.2"}}), "/_cluster/health": (200, {})})
+    given()
+    found = types.SimpleNamespace(hosts=[host], client_options_file="", variables=clusters.target_variables())
+    launcher = types.SimpleNamespace(running=lambda name: found)
+    for variables, of in (({"HOSTS": host}, None), ({"HOSTS": ""}, launcher)):
+        given(**variables)
+        answers["/"] = (200, {"version": {"number": "8.17.2"}})
+        with clusters.target_hosts(of) as told:
+            assert told == (host, "")
+        answers["/"] = (200, {"version": {"number": "7.17.28"}})
+        with pytest.raises(RaceError, match="is Elasticsearch 7.17.28"), clusters.target_hosts(of):
+            pass
+    given(HOSTS=host, DELAY_MS="1")
+    with pytest.raises(RaceError, match="^DELAY_MS goes with the embedded target"), clusters.target_hosts(None):
+        pass
+
+
+@pytest.mark.parametrize(
+    "variables, folder, started",
+    [
+        ({}, "root/data-8.17.2", ("8.17.2", 1, "1g", 9200, False, False, 0, False)),
+        ({"NODES": "3"}, "root/data-8.17.2-3-nodes", ("8.17.2", 3, "1g", 9200, False, False, 0, False)),
+        (
+            {"NODES": "2", "PORT": "9300", "HEAP": "2g", "DATA": "d", "SECURITY": "1", "NODE_CORES": "0.4"}
+            | {"COORDINATOR": "1", "ES_VERSION": "8.16.0"},
+            "d/data-8.16.0-2-nodes",
+            ("8.16.0", 2, "2g", 9300, True, True, 0.4, True),
+        ),
+    ],
+)
+def test_an_embedded_target_is_started_by_its_variables_with_data_that_fit_it(
+    given, monkeypatch, tmp_path, variables, folder, started
+):
+    def start(*arguments, **named):
+        return inspect.signature(Launcher.start).bind(None, *arguments, **named).arguments
+
+    monkeypatch.chdir(tmp_path)
+    given(**variables)
+    made = clusters.start_target(types.SimpleNamespace(root=tmp_path / "root", start=start), True)
+    of = ("version", "nodes", "heap", "port", "port_is_fixed", "secured", "cores", "coordinator")
+    assert tuple(made[key] for key in of) == started and made["data"] == tmp_path / folder
+    assert made["name"] == "target" and made["outlive"] and made["variables"] == clusters.target_variables()

@@ -172,3 +172,24 @@ def test_a_store_without_a_port_is_at_that_of_its_scheme(url, port, secure):
         "datastore.user": "",
         "datastore.password": "",
     }
+
+
+@pytest.mark.parametrize(
+    "said, told",
+    [
+        ("a banner\n\n[ERROR] Cannot info. rounds is [x]\nGetting further help: …", "rounds is [x]"),
+        ("a traceback\n  what it says\n", "what it says"),
+        ("", "it says nothing"),
+    ],
+)
+def test_of_a_track_that_rally_does_not_load_its_error_is_told(monkeypatch, tmp_path, said, told):
+    monkeypatch.setattr(rally, "TEMPORARY", tmp_path / "tmp")
+    monkeypatch.setattr(rally, "RALLY", tmp_path / "esrally")
+    rally.RALLY.write_text(
+        f"import sys\nprint({said!r})\nassert sys.argv[-1] == '--track-params=rounds:x'\nsys.exit(1)"
+    )
+    with pytest.raises(RaceError) as raised:
+        rally.check_track("ingest", "rounds:x")
+    assert str(raised.value) == told and not rally.TEMPORARY.exists()
+    rally.RALLY.write_text("")
+    rally.check_track("ingest", "rounds:x")
