@@ -162,6 +162,9 @@ def test_a_machine_that_is_full_before_its_nodes_are_is_a_limit_of_the_client():
     assert warning.kind == "client-limited"
     free = replace(race, target=[{k: v for k, v in n.items() if "cpu" not in k} for n in race.target])
     assert [w.kind for w in answer_of(free).warnings] == ["shared-cores"]
+    (warning,) = answer_of(replace(free, local=False)).warnings
+    assert (warning.kind, warning.value) == ("client-limited", 9)
+    assert warning.option == "run the load driver on a machine of its own or on several"
 
 
 def test_clients_are_told_and_advised_by_cell():

@@ -224,6 +224,23 @@ class Cluster:
         return {}
 
 
+class Waiting(FakeEs):
+    """Notes how many seconds are given to each request that has its own."""
+
+    def __init__(self, answer):
+        super().__init__(answer)
+        self.seconds, self.given = None, {}
+
+    def options(self, request_timeout=None, **options):
+        other = super().options(**options)
+        other.seconds = request_timeout
+        return other
+
+    async def perform_request(self, method, path, headers=None, body=None):
+        self.given[path] = self.seconds
+        return await super().perform_request(method, path, headers, body)
+
+
 @pytest.mark.parametrize(
     "places",
     [["1s-0r"], ["2s-1r"], ["3s-0r", "3s-2r"], ["1s-0r", "1s-2r", "2s-1r", "3s-0r"], ["2s-0r", "4s-1r"]],
@@ -238,12 +255,14 @@ def test_documents_are_loaded_once_and_each_place_of_the_grid_is_a_merged_clone_
     body["settings"] = {"index.number_of_shards": most, "index.number_of_replicas": 0}
     cluster = Cluster()
     cluster.indices["cluster-metrics-words-old"] = {}
-    es = FakeEs(cluster)
+    es = Waiting(cluster)
     changes = {"indices": indices, "body": body, "documents_file": str(documents)}
     changes["parameters"] = BUILD["parameters"] | {"keep_words": False}
     with es.new_request_context():
         found = asyncio.run(BuildWords()(es, BUILD | changes))
     assert not cluster.lost
+    merging = {path: seconds for path, seconds in es.given.items() if "_forcemerge" in path}
+    assert merging and set(merging.values()) == {7200}, "a merge of a large index takes longer than other requests"
     assert cluster.loaded == 7 and found["documents"] == found["weight"] == 7 and found["load_s"] > 0
     wanted = {"blocked": None, "node": "", "merged": True}
     made = {name.removeprefix("cluster-metrics-words-"): of for name, of in cluster.indices.items()}

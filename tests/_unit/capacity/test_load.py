@@ -63,6 +63,13 @@ def test_documents_sent_at_once_are_one_bulk_request_of_which_errors_are_counted
     }
 
 
+def test_two_documents_are_one_bulk_request_of_both():
+    es = FakeEs(lambda *_: {"took": 1, "errors": False})
+    found = asyncio.run(IndexRunner()(es, {"cell": "1s-2r", "pass": 1, "index": "i", "documents": [b"{}\n"] * 2}))
+    assert [body for *_, body in es.requests] == [b'{"index":{}}\n{}\n' * 2]
+    assert (found["weight"], found["success-count"], found["success"]) == (2, 2, True)
+
+
 def test_one_document_is_a_request_of_its_own():
     es = FakeEs(lambda *_: {"_shards": {"failed": 0}})
     asyncio.run(IndexRunner()(es, {"cell": "1s-2r", "pass": 1, "index": "i", "documents": [b"{}\n"]}))

@@ -44,7 +44,7 @@ def test_two_shards_with_a_replica_are_limited_by_the_node_that_holds_two_unless
     assert model.visits_balanced(UNEVEN) == pytest.approx(2 / 3)
 
 
-@given(st.integers(1, 8), st.integers(1, 9), st.integers(0, 3))
+@given(st.integers(1, 8), st.integers(1, 12), st.integers(0, 3))
 @settings(deadline=None)
 def test_shards_are_spread_evenly_with_copies_apart(nodes, shards, replicas):
     if replicas >= nodes:

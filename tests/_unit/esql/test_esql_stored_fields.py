@@ -161,3 +161,36 @@ def test_a_round_leaves_the_target_with_its_own_setting(track):
         for _ in range(4):
             asyncio.run(StoredFieldsRunner()(es, source.params()))
             assert [body for method, _, body in es.requests if method == "PUT"][-1] == {SETTING: None}
+
+
+def test_each_setting_is_in_force_for_its_questions_and_told_with_them(track):
+    in_force, during = {}, []
+
+    def respond(method, path, body):
+        if method == "PUT":
+            in_force.update({SETTING: body[SETTING]} if body[SETTING] is not None else {SETTING: 0.2})
+        if path.startswith("/_query"):
+            during.append(in_force[SETTING])
+            return {"took": 7, "values": []}
+        return {
+            INDEX: {"settings": {name: str(value) for name, value in in_force.items()}, "defaults": {SETTING: "0.2"}}
+        }
+
+    es = FakeEs(respond)
+    with es.new_request_context():
+        result = asyncio.run(StoredFieldsRunner()(es, source_of(track).params()))
+    samples = result["dependent_timing"]
+    assert [s["sequential_proportion"] for s in samples] == during and result["settings_missing"] == 0
+    assert all(s["sequential_proportion"] == {AS_IS: 0.2, "1": 1, "0": 0}[s["setting"]] for s in samples)
+    assert {(s["took_ms"], s["wall_ms"]) for s in samples} == {(7, 1000)}
+
+
+def test_a_target_without_the_setting_is_asked_as_it_is_alone(track):
+    missing = {INDEX: {"settings": {}, "defaults": {}}}
+    es = FakeEs(lambda method, path, body: {"took": 1, "values": []} if path.startswith("/_query") else missing)
+    with es.new_request_context():
+        result = asyncio.run(StoredFieldsRunner()(es, source_of(track).params()))
+    assert {method for method, *_ in es.requests} == {"GET", "POST"} and result["settings_missing"] == 2
+    samples = result["dependent_timing"]
+    assert sorted((s["share_permille"], s["setting"]) for s in samples) == [(n, AS_IS) for n in (100, 900, 1000)]
+    assert not any("sequential_proportion" in s for s in samples)

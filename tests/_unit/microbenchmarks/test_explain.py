@@ -17,7 +17,7 @@ from stores import recorded
 
 from _tools.microbenchmarks import explain, micro
 from _tools.microbenchmarks.explain import Found, explained, less, quotient, total
-from _tools.microbenchmarks.results import Result, read, table, units
+from _tools.microbenchmarks.results import MOST_FORKS, Result, read, table, units
 from _tools.race.variables import Exit, RaceError
 from _tools.report.costs import BreakEven, Loop
 from _tools.report.race import IncompleteError, Race, Sample, race_of
@@ -125,6 +125,12 @@ def test_an_error_wider_than_5_percent_is_flagged_and_not_quoted():
     assert few.row()["flag"] == "too few"
 
 
+@pytest.mark.parametrize("spread, known", [(0.01, True), (0.03, False), (0.08, False)])
+def test_what_is_too_wide_to_be_quoted_is_not_known_well_before_it_has_most_forks(spread, known):
+    of = result(FILTER, spread=spread)
+    assert of.quotable == of.known_well(MOST_FORKS) == known and of.known_well(len(of.each))
+
+
 def test_a_missing_benchmark_is_one_line_that_says_how_to_measure_it():
     sections = explained(race(), made(left_out=[FILTER]))
     line = f"no result of {FILTER}; 'make micro BENCH=FilterBenchmark' measures it"
@@ -171,6 +177,8 @@ def test_races_that_cannot_be_explained_are_refused_with_one_line():
 def test_segments_and_test_mode_are_named():
     text = explained(race(index={"segments": 7}, parameters=SIZES | {"test_mode": True}), made())[0].text
     assert "the index has 7 segments" in text and "none of its figures means anything" in text
+    assert "the index has 2 segments" in explained(race(index={"segments": 2}), made())[0].text
+    assert "segments" not in explained(race(index={}), made())[0].text
 
 
 def estimate(value, half):
@@ -234,6 +242,14 @@ def test_how_well_a_break_even_point_is_known_follows_from_the_forks(spread, nar
     low, high = (float(x) for x in re.search(r"By bare loops: \S+ % \[(\S+) %, (\S+) %\]", text).groups())
     assert low <= round(100 * 700 / 30_000, 1) <= high and (high - low < 0.2) is narrow
     assert text.endswith("The intervals overlap.\n")
+
+
+def test_a_break_even_point_of_loops_with_unlike_numbers_of_forks_takes_those_that_all_have():
+    one = BreakEven("x", Estimate(20, 0.02, 0.01, 0.03, 0.2), {n / 1000: pair(n) for n in (5, 50)})
+    made = [result(loop, ns) for n in (5, 50) for loop, ns in zip(pair(n), (700_000 / n, 30_000))]
+    more = result(made[0].loop, 140_000, forks=9)
+    text = explain._break_even(one, Found.of(race(rounds=1), [more, *made[1:]])).text
+    assert "By bare loops: 2.3 %" in text and "over 6 forks" in text
 
 
 def pair(permille):

@@ -167,6 +167,19 @@ def test_inputs_are_written_whole_and_depend_on_the_corpora(tmp_path):
         assert len(body) == 500 * encoding.row_format.row_bytes(1) and body.endswith(encoding.separator)
     other = Inputs(Metrics(nodes=3, tasks=7, rows_per_epoch=500, epochs=2, seed=1), INPUTS.texts)
     assert other.key != INPUTS.key and INPUTS.write(tmp_path) == folder
+    properties = dict(line.split("=") for line in (folder / "input.properties").read_text().splitlines())
+    assert properties == {name: str(value) for name, value in INPUTS.record().items()}
+
+
+@pytest.mark.parametrize("order", ["even", "clustered", "random"])
+def test_inputs_of_one_document_a_text_are_written_where_a_run_was_interrupted(tmp_path, order):
+    inputs = Inputs(INPUTS.metrics, TextValues(documents=100, values=100, order=order))
+    (left := tmp_path / f"input-{inputs.key}.part").mkdir()
+    (left / "cpu.bin").write_bytes(b"half")
+    folder = inputs.write(tmp_path)
+    values = np.frombuffer((folder / "texts.bin").read_bytes(), dtype="<u2")
+    assert sorted(values) == list(range(1, 101))
+    assert (folder / "cpu.bin").stat().st_size == 4 * 2 * 500 and not left.exists()
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def measured(monkeypatch, tmp_path):
         called["client"] = list(arguments)
         recorded("client", path)
 
-    monkeypatch.setattr(micro, "FOLDER", tmp_path / "micro")
+    monkeypatch.setattr(micro, "FOLDER", tmp_path / "work" / "micro")
     monkeypatch.setattr(micro, "Launcher", lambda *_: SimpleNamespace(root=tmp_path, downloads=tmp_path))
     monkeypatch.setattr(micro, "Harness", Harness)
     monkeypatch.setattr(client, "measure", measure)
@@ -82,3 +82,7 @@ def test_what_is_measured_is_of_the_version_and_the_parameters_that_are_given(me
 def test_a_parameter_that_is_not_allowed_is_refused_before_anything_is_measured(measured):
     with pytest.raises(RaceError, match=r"epochs"):
         measured(PARAMS="epochs:0")
+
+
+def test_results_are_added_to_those_of_earlier_runs(measured):
+    assert [measured(BENCH="client")["client"] for _ in range(2)] == [[], []]

@@ -27,7 +27,7 @@ def keep(server, process):
     print(process.pid, server.http_ports[0])
 
 launcher = SimpleNamespace(root=Path(sys.argv[1]), stop=lambda name: None, keep=keep)
-launch.start(launcher, outlive=sys.argv[2] == "outlives", port=int(sys.argv[3]))
+launch.start(launcher, port=int(sys.argv[3]), **({"outlive": True} if sys.argv[2] == "outlives" else {}))
 """
 
 
@@ -61,8 +61,9 @@ def test_a_sketch_server_that_ends_at_its_start_is_stopped_and_its_log_is_told(t
     (python := tmp_path / "python").write_text("#!/bin/sh\necho no module named datasketches\nexit 1\n")
     python.chmod(0o755)
     monkeypatch.setattr(launch.sys, "executable", str(python))
-    stopped = []
+    stopped, began = [], time.monotonic()
     launcher = SimpleNamespace(root=tmp_path, stop=stopped.append, keep=lambda server, process: process.wait())
     with pytest.raises(NodeError, match="does not answer, its log:\nno module named datasketches\n$"):
         launch.start(launcher)
     assert stopped == [launch.NAME, launch.NAME]
+    assert time.monotonic() - began < launch.START_SECONDS / 2, "it was not waited for any longer"

@@ -234,6 +234,8 @@ SKETCHES = [name for name, way in INGESTS.items() if not way.elasticsearch]
 
 
 COUNT = {"count": CORPUS.rows_per_epoch * CORPUS.epochs}
+COUNTERS = {key: Counter() for key in ("indexing", "refresh", "merges", "flush")}
+MERGED = {"merges": {"current": 0}}
 
 
 def hand_in(track, *ways, last=False, more=None, es=None):
@@ -303,3 +305,43 @@ def test_every_node_takes_a_row(tmp_path):
     given = {"parameters": values(), "warmup-iterations": 0, "iterations": 2}
     with pytest.raises(exceptions.TrackConfigError, match=r"\[nodes\] is \[30\], allowed are up to"):
         FloorIngestParams(track, given)
+
+
+def test_only_the_way_with_the_whole_response_asks_for_all_of_it(track):
+    es = FakeEs(lambda *_: {"took": 1, "errors": False} | {"_all": {"primaries": COUNTERS, "total": MERGED}})
+    hand_in(track, "elasticsearch-full", "elasticsearch-filtered", es=es)
+    asked = {path.split("?")[0]: "filter_path" in path for _, path, _ in es.requests if "_bulk" in path}
+    assert asked == {"/cluster-metrics-full/_bulk": False, "/cluster-metrics-filtered/_bulk": True}
+
+
+def test_each_way_begins_with_an_index_of_the_shards_asked_for_and_the_best_without_refreshes(track):
+    (params,) = rounds_of(track, 1, warmup=0)
+    missing = Refused(404, "index_not_found_exception", "no such index")
+    es = FakeEs(lambda method, path, body: missing if path.endswith("/_mapping") else {})
+
+    async def begun():
+        async with TestServer(application()) as server:
+            host = f"{server.host}:{server.port}"
+            of = values(sketch_server=host, number_of_shards=3, number_of_replicas=1)
+            found = await FloorIngestRunner()(es, params | {"parameters": of, "ways": [], "last": False})
+            assert found["round"] == params["round"]
+            async with SketchServer(host) as client:
+                return json.loads(await client.send("GET", "/"))["tables"]
+
+    with es.new_request_context():
+        assert asyncio.run(begun()) == SKETCHES
+    made = {path: body["settings"] for method, path, body in es.requests if method == "PUT"}
+    common = {"index.number_of_shards": 3, "index.number_of_replicas": 1}
+    assert made == {
+        "/cluster-metrics-full": common,
+        "/cluster-metrics-filtered": common,
+        "/cluster-metrics": common | {"index.refresh_interval": "-1"},
+    }
+
+
+def test_after_the_last_round_documents_that_are_not_there_end_the_race(track):
+    fewer = {"count": COUNT["count"] - 1}
+    es = FakeEs(lambda _, path, body: fewer if "_count" in path else {})
+    said = "elasticsearch-full: 50 documents were acknowledged, the index has 49: -1$"
+    with pytest.raises(exceptions.RallyAssertionError, match=said):
+        hand_in(track, *SKETCHES, last=True, es=es)

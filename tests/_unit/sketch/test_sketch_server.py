@@ -144,6 +144,7 @@ def test_a_bad_bulk_body_gets_a_reason_and_changes_nothing(body, reason):
         ("GET", "/t/answers?epoch=one&percents=50", None, 400, "a question takes"),
         ("GET", "/t/answers?epoch=1", None, 400, "a question takes"),
         ("GET", "/t/answers?epoch=1&percents=101", None, 400, "allowed is from 0 to 100"),
+        ("GET", "/t/answers?epoch=1&percents=50,101", None, 400, "allowed is from 0 to 100"),
         ("GET", "/t/answers?epoch=1&percents=nan", None, 400, "allowed is from 0 to 100"),
         ("GET", "/other/answers?epoch=1&percents=50", None, 404, "table [other] was not declared"),
         ("POST", "/other/rows", "{}", 404, "table [other] was not declared"),
