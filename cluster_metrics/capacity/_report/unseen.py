@@ -53,14 +53,26 @@ def _carried(race: Race, models: Models) -> list[tuple[Cell, float]]:
     return [(cell, documents) for cell, documents in saturated if cell.passes]
 
 
-def beside_documents(races: Sequence[Race], models: Models) -> str:
-    """Searches beside documents, by what each costs alone, against races of capacity-mixed."""
-    rows: list[dict[str, Any]] = []
+def _beside(races: Sequence[Race], models: Models) -> list[dict[str, Any]]:
+    """A row for each cell of races of capacity-mixed."""
+    rows = []
     for race in races:
         for cell, documents in _carried(race, models) if race.challenge == "capacity-mixed" else ():
             seen, by_model = float(np.median(cell.measured().rates)), expected(models, cell, documents)
             row = {"cell": cell.name, "docs": documents, "seen": seen, "expected": by_model}
             rows.append(row | {"error": by_model / seen - 1})
+    return rows
+
+
+def slowed(races: Sequence[Race], models: Models) -> float:
+    """What races of capacity-mixed carried over what costs of searches and of documents alone expect, in the median of
+    cells; nan without one."""
+    return float(np.median([1 / (1 + row["error"]) for row in _beside(races, models)] or [np.nan]))
+
+
+def beside_documents(races: Sequence[Race], models: Models) -> str:
+    """Searches beside documents, by what each costs alone, against races of capacity-mixed."""
+    rows = _beside(races, models)
     if not rows:
         return "\nNo race of capacity-mixed is among RACES: that searches and documents add up is assumed.\n"
     columns = [Words("cell", "configuration"), Column("docs", "documents/s"), Column("seen", "searches/s")]

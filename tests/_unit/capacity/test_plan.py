@@ -150,6 +150,15 @@ def test_a_plan_states_headroom_confidence_extrapolation_and_error():
     assert float(error.split(" %")[0]) < 5  # made by the very model
 
 
+@pytest.mark.parametrize("docs, carried, warns", [(300, 0.7, True), (300, 1.0, False), (0, 0.7, False)])
+def test_a_plan_for_both_warns_where_searches_beside_documents_take_more_than_each_alone(docs, carried, warns):
+    shape = {f"{s}s-{r}r": carried for s in (1, 2, 3) for r in (0, 1, 2)}
+    races = [made("q", "capacity-query"), made("i", "capacity-indexing"), made("m", "capacity-mixed", shape=shape)]
+    text = plan(races, Goal(docs=docs, searches=100, replicas=1))
+    found = re.findall(r"\*\*Warning:\*\* beside documents nodes carried (.+) × the searches", text)
+    assert [float(part) for part in found] == ([pytest.approx(carried, rel=0.05)] if warns else [])
+
+
 def test_a_plan_by_one_number_of_nodes_names_the_race_that_would_settle_it():
     three = [made("q", "capacity-query"), made("i", "capacity-indexing")]
     goal = Goal(docs=600, searches=200, replicas=1)
