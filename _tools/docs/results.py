@@ -9,6 +9,7 @@ from ..report import noise
 from ..report.race import Race, ReportError
 from ..report.ranking import has_less
 from ..report.section import Section
+from ..report.settings import changed_parameters
 from ..report.write import CHANGES
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "results"
@@ -141,4 +142,8 @@ def _source(record: dict[str, Any]) -> str:
     document, machine = record["document"], record["machine"]
     where = f"{machine.get('cpu', 'an unknown CPU')}, {machine.get('cores', '?')} cores"
     revision = document.get("track-revision") or "unknown"
-    return f"raced {document['race-timestamp']} at commit {revision} on {where}, Rally {document['rally-version']}"
+    changed = changed_parameters(Race(document, [], {}, record["parameters"]))
+    return (
+        f"raced {document['race-timestamp']} at commit {revision} on {where}, Rally {document['rally-version']}"
+        f"{f', with {changed}' if changed else ''}"
+    )

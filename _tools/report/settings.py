@@ -30,6 +30,11 @@ def own_parameters(race: Race) -> dict[str, tuple[Any, Any]]:
     return {name: (race.parameters[name], defaults[name]) for name in names if name in race.parameters}
 
 
+def changed_parameters(race: Race) -> str:
+    """Those that differ from their defaults; empty where none does."""
+    return ", ".join(f"{k}={setting(v)}" for k, (v, default) in own_parameters(race).items() if v != default)
+
+
 def parameters_section(race: Race, *others: Race) -> list[Section]:
     """All parameters of the challenge, with their defaults, folded; what differs from these stands in the head.
 

@@ -23,10 +23,10 @@ from .explained import report_of
 from .race import IncompleteError, Race, ReportError, Sample, machine_of
 from .sample import columns, plain
 from .section import Section
-from .settings import own_parameters, parameters_section
+from .settings import changed_parameters, parameters_section
 from .store import connect, load, load_all
 from .table import Column, Made, Table
-from .text import count, setting, started
+from .text import count, started
 
 LONGEST = 200
 """Characters of a folder's name."""
@@ -331,9 +331,8 @@ def facts_of(race: Race) -> list[str]:
     if race.index:
         size = race.index["store_bytes"] / 1e6
         lines.append(f"index: {race.index['docs']:,} documents, {race.index['segments']} segment(s), {size:,.0f} MB")
-    changed = ", ".join(f"{k}={setting(v)}" for k, (v, default) in own_parameters(race).items() if v != default)
     if race.parameters:
-        lines.append(f"parameters beside the defaults: {changed or 'none'}")
+        lines.append(f"parameters beside the defaults: {changed_parameters(race) or 'none'}")
     if tags := document.get("user-tags"):
         lines.append("tags: " + ", ".join(f"{k}={v}" for k, v in sorted(tags.items())))
     return lines
