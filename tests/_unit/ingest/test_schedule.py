@@ -120,7 +120,9 @@ def test_a_monitor_looks_until_the_load_beside_it_is_done(read, monkeypatch):
     assert {"n"} == set(json.loads(looks[0].request_meta_data["nodes"]))
 
 
-@pytest.mark.parametrize("sent_by", [{}, {"bulk_runner": "native"}])
+@pytest.mark.parametrize(
+    "sent_by", [{}, {"bulk_runner": "native"}, {"bulk_runner": "native", "ingest_pipeline": "some"}]
+)
 def test_clients_together_send_each_row_of_the_epochs_of_a_load_once(read, sent_by):
     given = {"epochs": 3, "bulk_size": 7, "bulk_indexing_clients": 2} | sent_by
     for name, epochs in (("ingest", [[1], [2], [3]]), (APPEND, [[1, 2, 3]])):
