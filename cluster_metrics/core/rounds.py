@@ -82,7 +82,7 @@ class TimeLeft:
             return True
         self._counted.append(now)
         done = len(self._counted) - 1
-        if not done or math.isinf(self._deadline):
+        if not done:
             return True
         round_s = (now - self._counted[0]) / done
         end = self._deadline - ENDING_S - afterwards(round_s)
