@@ -103,6 +103,7 @@ class QueryModel:
     """
 
     COSTS: ClassVar[int] = 3
+    """Fitted to cells of one number of nodes, see :func:`fewest`."""
 
     visit_s: float
     document_s: float
@@ -140,6 +141,7 @@ class IndexModel:
     """
 
     COSTS: ClassVar[int] = 4
+    """Fitted to cells of one number of nodes, see :func:`fewest`."""
 
     primary_s: float
     replica_s: float

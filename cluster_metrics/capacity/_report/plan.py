@@ -13,14 +13,14 @@ from . import cells as capacity
 from . import model
 from .fitted import PREDICTIONS, Cells, Goal, Models, cells_of
 from .model import Measured
-from .unseen import beside_documents, slowed, unseen
+from .unseen import beside_documents, overstated, unseen
 
 MOST_NODES = 50
 MOST_SHARDS_PER_NODE = 2
 AS_GOOD = 1.02
 """Up to so many times as much work the layout with fewer shards is taken."""
-LEAST_TOGETHER = 0.9
-"""Part of the searches that costs expect beside documents, below which a plan for both warns."""
+MOST_OVERSTATED = 1.1
+"""Searches that costs expect beside documents over those that nodes carried, above which a plan for both warns."""
 ALIKE = ("words_mapping", "word_frequency", "capacity_bulk_size", "count_all_hits")
 """Track parameters that all races of a plan have in common."""
 
@@ -119,10 +119,11 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
     for what, goes, of in (("searches", goal.searches, cells.queries), ("indexing", goal.docs, cells.indexing)):
         if goes and of and not errors[what]:
             lines.append(f"**Warning:** no cell of {what} could be held out: how much the model misses is not known.")
-    if goal.docs and goal.searches and (part := slowed(races, models)) < LEAST_TOGETHER:
+    if goal.docs and goal.searches and (over := overstated(races, models)) > MOST_OVERSTATED:
         lines.append(
-            f"**Warning:** beside documents nodes carried {number(part)} × the searches that the costs of each alone "
-            f"expect, in the median of the cells of capacity-mixed: plan with TARGET_QPS={goal.searches / part:.0f}."
+            f"**Warning:** beside documents nodes carried {number(1 / over)} × the searches that the costs of each "
+            "alone expect, in the median of the cells of capacity-mixed: plan with "
+            f"TARGET_QPS={goal.searches * over:.0f}."
         )
     of_cells = [error for of in errors.values() for error in of]
     if of_cells and (error := float(np.median(of_cells))) > goal.headroom:

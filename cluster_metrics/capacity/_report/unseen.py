@@ -53,21 +53,22 @@ def _carried(race: Race, models: Models) -> list[tuple[Cell, float]]:
     return [(cell, documents) for cell, documents in saturated if cell.passes]
 
 
+def _row(models: Models, cell: Cell, documents: float) -> dict[str, Any]:
+    """What a cell carried beside so many documents, and what models expect of it."""
+    seen, by_model = float(np.median(cell.measured().rates)), expected(models, cell, documents)
+    return {"cell": cell.name, "docs": documents, "seen": seen, "expected": by_model, "error": by_model / seen - 1}
+
+
 def _beside(races: Sequence[Race], models: Models) -> list[dict[str, Any]]:
     """A row for each cell of races of capacity-mixed."""
-    rows = []
-    for race in races:
-        for cell, documents in _carried(race, models) if race.challenge == "capacity-mixed" else ():
-            seen, by_model = float(np.median(cell.measured().rates)), expected(models, cell, documents)
-            row = {"cell": cell.name, "docs": documents, "seen": seen, "expected": by_model}
-            rows.append(row | {"error": by_model / seen - 1})
-    return rows
+    mixed = (race for race in races if race.challenge == "capacity-mixed")
+    return [_row(models, cell, documents) for race in mixed for cell, documents in _carried(race, models)]
 
 
-def slowed(races: Sequence[Race], models: Models) -> float:
-    """What races of capacity-mixed carried over what costs of searches and of documents alone expect, in the median of
+def overstated(races: Sequence[Race], models: Models) -> float:
+    """What costs of searches and of documents alone expect over what races of capacity-mixed carried, in the median of
     cells; nan without one."""
-    return float(np.median([1 / (1 + row["error"]) for row in _beside(races, models)] or [np.nan]))
+    return float(np.median([1 + row["error"] for row in _beside(races, models)] or [np.nan]))
 
 
 def beside_documents(races: Sequence[Race], models: Models) -> str:
@@ -121,16 +122,12 @@ def _held(race: Race, known: Cells) -> Iterator[dict[str, Any]]:
     models, predictions = known.readings()[-1], known.predictions()
     for cell, documents in _carried(race, models):
         low, high = np.percentile([expected(one, cell, documents) for one in predictions], (2.5, 97.5))
-        seen, by_model = float(np.median(cell.measured().rates)), expected(models, cell, documents)
-        yield {
+        row = _row(models, cell, documents)
+        yield row | {
             "what": KINDS[race.challenge],
-            "cell": cell.name,
             "docs": documents if documents > 0 else None,
-            "seen": seen,
-            "expected": by_model,
             "interval": f"{number(low)} to {number(high)}",
-            "error": by_model / seen - 1,
-            "inside": "yes" if low <= seen <= high else "no",
+            "inside": "yes" if low <= row["seen"] <= high else "no",
         }
 
 
@@ -140,9 +137,11 @@ def _errors(what: str, errors: Sequence[float]) -> str:
 
 
 def _beside_all(errors: Sequence[float]) -> str:
-    """What is left of errors without what all cells have in common."""
+    """What is left of errors without what all cells have in common; empty where nothing is expected of them."""
     found = 1 + np.array(errors)
     common = float(np.median(found))
+    if not common:
+        return ""
     return (
         f"In the median {number(common)} × what was seen is expected, as where the machine is slower in one race than "
         f"in another; {_errors('error beside this factor', list(found / common - 1))}"

@@ -159,6 +159,13 @@ def test_a_plan_for_both_warns_where_searches_beside_documents_take_more_than_ea
     assert [float(part) for part in found] == ([pytest.approx(carried, rel=0.05)] if warns else [])
 
 
+def test_where_documents_leave_no_time_a_plan_says_that_no_search_was_expected():
+    slow = {f"{s}s-{r}r": 0.02 for s in (1, 2, 3) for r in (0, 1, 2)}
+    races = [made("q", "capacity-query"), made("i", "capacity-indexing", shape=slow), made("m", "capacity-mixed")]
+    text = plan(races, Goal(docs=5, searches=10, replicas=1))
+    assert "Error: 100.0 % in the median, 100.0 % at most." in text and "beside documents nodes" not in text
+
+
 def test_a_plan_by_one_number_of_nodes_names_the_race_that_would_settle_it():
     three = [made("q", "capacity-query"), made("i", "capacity-indexing")]
     goal = Goal(docs=600, searches=200, replicas=1)
