@@ -218,11 +218,7 @@ def lay_out_passes(schedule: list, parameters: Mapping[str, Any]) -> list:
                 if number < 1 and task.time_period:
                     task.params.pop("target-throughput", None)  # code warms up by how often it runs
                     task.time_period = math.ceil(parameters["first_pass_seconds"] / uncounted / len(cells))
-                task.operation.params |= {
-                    "pass": number,
-                    "warmup-iterations": task.warmup_iterations,
-                    "iterations": task.iterations,
-                }
+                task.operation.params |= {"pass": number, "warmup-iterations": task.warmup_iterations}
             copies.append(element)
         for part in copy.deepcopy(plans):
             part.operation.params |= {"pass": number, "passes": passes}

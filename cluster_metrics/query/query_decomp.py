@@ -1,6 +1,7 @@
 """Runners and param sources of query-decomp: warm-up, headline cells and the plan."""
 
 import itertools
+import math
 import time
 from typing import Any
 
@@ -17,9 +18,13 @@ from .steady import unsteady
 PART = "part-coverage"
 """``operation-type`` of the samples of cells that only the attribution asks."""
 VISITS = 3
-"""Of each epoch by a headline cell in a pass, as ``challenges/query-decomp.json`` has it."""
-PAUSE_S = 6.0
-"""What Rally pauses for between two tasks, in seconds."""
+"""Of each epoch by a headline cell in a pass, at least."""
+TURN_S = 5.0
+"""Each so many seconds Rally looks whether a task has ended (``WAKEUP_INTERVAL_SECONDS`` of a worker)."""
+START_S = 1.0
+"""What it takes from there to the start of the next task, in seconds."""
+READING_S = 1.2
+"""What a headline cell keeps free of its last turn: to begin, and to wait for the target's CPU time, in seconds."""
 RUN_UP_S = 0.1
 """For which a round asks a cell uncounted before it asks the coverage that counts; docs/challenges/query-decomp.md says
 why."""
@@ -28,9 +33,14 @@ why."""
 class CellParams(Params):
     """Param source of a headline cell in one pass: its warm-up coverages first, then the epochs in seeded order.
 
-    Mandatory keys of the operation: ``variant``, ``transport``; the track processor adds ``pass``,
-    ``warmup-iterations`` and ``iterations``.
+    It visits each :data:`VISITS` times, and goes on while Rally would be idle until it looks again whether the task
+    has ended. In test mode it asks one coverage.
+
+    Mandatory keys of the operation: ``variant``, ``transport``; the track processor adds ``pass`` and
+    ``warmup-iterations``.
     """
+
+    infinite = False
 
     def __init__(self, track: Any, params: dict[str, Any], **kwargs: Any):
         super().__init__(track, params, **kwargs)
@@ -42,17 +52,37 @@ class CellParams(Params):
         warmup = params["warmup-iterations"]
         self._epochs = itertools.chain(itertools.islice(itertools.cycle(order), warmup), itertools.cycle(order))
         self._numbers = itertools.count(-warmup)
+        self._fewest = 1 if self.values.get("test_mode") else VISITS * len(order)
+        self._began = self._before = math.nan
+        self._last = False
 
     def params(self) -> dict[str, Any]:
-        number = next(self._numbers)
+        if self._last:
+            raise StopIteration  # which ends a task of Rally's
+        number, now = next(self._numbers), time.perf_counter()
+        if math.isnan(self._began):
+            self._began = self._before = now
+        if number + 1 >= self._fewest:
+            self._last = self._fewest == 1 or not fits(now - self._began, now - self._before)
+        self._before = now
         return {
             "variant": self.operation["variant"],
             "transport": self.operation["transport"],
             "pass": self.operation["pass"],
             "coverage": self._coverages.make(self._cell, next(self._epochs)),
             "first": number == 0,
-            "last": number == self.operation["iterations"] - 1,
+            "last": self._last,
         }
+
+
+def fits(elapsed_s: float, coverage_s: float) -> bool:
+    """Whether a headline cell may ask two more coverages, and not one alone, without a later end of its task.
+
+    :param elapsed_s: since the task began, in seconds.
+    :param coverage_s: that a coverage takes.
+    """
+    end = elapsed_s + coverage_s + READING_S
+    return math.ceil((end + coverage_s) / TURN_S) == math.ceil(end / TURN_S)
 
 
 class PlanParams(RoundParams):
@@ -81,7 +111,8 @@ class PlanParams(RoundParams):
         cells = len(self.values["variants"]) * len(self.values["transports"])
         coverages = self.values["warmup_iterations"] + VISITS * self.values["epochs"]
         coverage_s = max(0.0, round_s / len(self._cells) - RUN_UP_S)
-        return self._passes_left * cells * (coverages * coverage_s + PAUSE_S)
+        turns = math.ceil((coverages * coverage_s + READING_S) / TURN_S)
+        return self._passes_left * cells * (turns * TURN_S + START_S)
 
     def round(self, number: int) -> dict[str, Any]:
         epoch, other = (self._epochs[n % len(self._epochs)] for n in (number, number + 1))

@@ -352,7 +352,7 @@ def _agreement(race: Race, cells: Cells) -> list[Section]:
     text = (
         f"{summary(found)} The ratio is that of a pass to the rounds of the plan that follow it, with its 95 % "
         f"interval over passes: equivalent when all of it lies within {percent(EQUIVALENT)}, different when it does "
-        "not hold 1 even if widened for so many cells (Bonferroni), else not shown. Rally idles about six seconds "
+        "not hold 1 even if widened for so many cells (Bonferroni), else not shown. Rally idles a second or two "
         "before each headline cell, the plan about a second after each round. Times are geometric means over passes."
     )
     raced = {s.meta["transport"] for s in coverages(race)}

@@ -13,7 +13,7 @@ from cluster_metrics.core.challenge import challenges
 from cluster_metrics.core.experiment import lay_out_passes, rounds_of
 from cluster_metrics.core.rounds import shuffled
 from cluster_metrics.corpus.metrics import Metrics
-from cluster_metrics.query.query_decomp import CellParams, PlanParams
+from cluster_metrics.query.query_decomp import PlanParams
 
 ROOT = Path(__file__).parents[3]
 
@@ -108,15 +108,6 @@ def test_order_depends_on_nothing_but_the_key():
 @pytest.fixture
 def track(tmp_path):
     return track_of(Metrics(nodes=2, tasks=2, rows_per_epoch=10, epochs=3), root=tmp_path)
-
-
-def test_a_cell_visits_each_epoch_once_and_marks_its_first_and_last_sample(track):
-    params = {"variant": "D_td", "transport": "serial", "parameters": values(seed=42)}
-    source = CellParams(track, params | {"pass": 1, "warmup-iterations": 2, "iterations": 3})
-    calls = [source.params() for _ in range(5)]
-    assert sorted(c["coverage"].epoch for c in calls[2:]) == [1, 2, 3]
-    assert [c["first"] for c in calls] == [False, False, True, False, False]
-    assert [c["last"] for c in calls] == [False, False, False, False, True]
 
 
 def test_a_round_visits_every_cell_once_about_one_epoch(track):

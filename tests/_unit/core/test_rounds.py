@@ -21,7 +21,7 @@ from cluster_metrics.core import rounds
 from cluster_metrics.core.experiment import Experiment
 from cluster_metrics.core.rounds import ENDING_S, RoundParams, TimeLeft, outcome, round_result, timed
 from cluster_metrics.esql.esql_stored_fields import PROFILED_ROUNDS, StoredFieldsParams
-from cluster_metrics.query.query_decomp import VISITS, PlanParams
+from cluster_metrics.query.query_decomp import READING_S, PlanParams
 from cluster_metrics.query.query_frontier import FrontierParams
 
 ROOT = Path(__file__).parents[3]
@@ -207,19 +207,14 @@ def test_every_plan_of_a_challenge_knows_how_many_share_the_time():
     }
 
 
-def test_a_headline_cell_visits_each_epoch_as_often_as_is_kept_free_for_it():
-    challenge = next(c for c in laid_out({"epochs": 7}).challenges if c.name == "query-decomp")
-    of = [task for element in challenge.schedule for task in element if "variant" in task.operation.params]
-    assert {task.iterations for task in of} == {VISITS * 7}
-
-
 def test_a_part_of_the_plan_keeps_the_passes_to_come_free():
-    """Of a round of 9 s with 12 of its 27 cells in a pass, each asked 10 + 3 * 5 times without a run-up of 0.1 s, after
-    a pause of 6 s."""
+    """Of a round of 9 s with 12 of its 27 cells in a pass, each asked 10 + 3 * 5 times without a run-up of 0.1 s, until
+    Rally looks whether its task has ended."""
     source = object.__new__(PlanParams)
     source.values = values(warmup_iterations=10, epochs=5)
     source._cells, source._passes_left = dict.fromkeys(range(27)), 2
-    assert source.afterwards(9.0) == pytest.approx(2 * (12 * 25 * (9 / 27 - 0.1) + 12 * 6))
+    assert pytest.approx(7.03, abs=0.01) == 25 * (9 / 27 - 0.1) + READING_S
+    assert source.afterwards(9.0) == 2 * 12 * (10 + 1)
 
 
 @pytest.mark.parametrize("kind, seconds", [(FrontierParams, 2 * (3 + 2)), (StoredFieldsParams, PROFILED_ROUNDS * 7.0)])
@@ -256,6 +251,12 @@ def test_a_round_counts_its_samples_and_fails_where_one_of_them_did():
     assert timings[1]["error-count"] == 4
     found = round_result(timings[:1])
     assert (found["weight"], found["success"], found["error-count"]) == (1, True, 0)
+
+
+def test_a_task_without_iterations_runs_once():
+    task = SimpleNamespace(warmup_time_period=None, time_period=None, warmup_iterations=None, iterations=None)
+    source = rounds.Params(None, {"parameters": {}})
+    assert not driver.requires_time_period_schedule(task, SimpleNamespace(completed=None), source)
 
 
 def test_a_plan_without_a_deadline_counts_its_rounds_from_the_first_of_its_part():

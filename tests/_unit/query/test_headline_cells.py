@@ -1,0 +1,89 @@
+"""Headline cells of query-decomp: what they ask in a pass, and until when."""
+
+import asyncio
+import itertools
+import math
+from collections import Counter
+
+import pytest
+from esrally import metrics
+from esrally.driver import driver
+from fakes import track_of, values
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cluster_metrics.corpus.metrics import Metrics
+from cluster_metrics.query import query_decomp
+from cluster_metrics.query.query_decomp import READING_S, TURN_S, VISITS, CellParams
+
+WARMUP = 2
+
+
+@pytest.fixture(scope="module")
+def track(tmp_path_factory):
+    return track_of(Metrics(nodes=2, tasks=2, rows_per_epoch=10, epochs=5), root=tmp_path_factory.mktemp("cells"))
+
+
+def asked(track, coverage_s, **changes):
+    """What a cell whose coverages take so long is asked, each with its sample type; and when its task ends."""
+    params = {"parameters": values() | changes, "variant": "B", "transport": "serial", "pass": 1}
+    now = [1000.0]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(query_decomp.time, "perf_counter", lambda: now[0])
+        source = CellParams(track, params | {"warmup-iterations": WARMUP})
+        control = driver.IterationBased(WARMUP, None)
+        assert control.infinite and not source.infinite
+        control.start()
+        found = []
+        while True:
+            try:
+                found.append((control.sample_type, source.params()))
+            except StopIteration:
+                break
+            control.next()
+            now[0] += coverage_s
+    return found, now[0] - 1000.0
+
+
+@given(coverage_s=st.floats(0.004, 8))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_a_cell_asks_on_while_rally_would_be_idle(track, coverage_s):
+    found, ended = asked(track, coverage_s)
+    counted = [params for kind, params in found if kind == metrics.SampleType.Normal]
+    assert len(found) - len(counted) == WARMUP and len(counted) >= VISITS * 5
+    turns = math.ceil((ended + READING_S) / TURN_S)
+    assert ended + READING_S + coverage_s > turns * TURN_S - 1e-6
+    fewest = (WARMUP + VISITS * 5) * coverage_s + READING_S
+    assert turns <= math.ceil(fewest / TURN_S + 1e-6)
+    visits = Counter(params["coverage"].epoch for params in counted)
+    assert len(visits) == 5 and max(visits.values()) - min(visits.values()) <= 1
+    assert [n for n, params in enumerate(counted) if params["first"]] == [0]
+    assert [n for n, params in enumerate(counted) if params["last"]] == [len(counted) - 1]
+
+
+def test_a_cell_of_test_mode_is_asked_once(track):
+    found, _ = asked(track, 0.01, test_mode=True)
+    assert [(params["first"], params["last"]) for _, params in found[WARMUP:]] == [(True, True)]
+
+
+def test_the_cpu_time_of_a_cell_is_read_at_its_first_and_its_last_coverage(track, monkeypatch):
+    read = itertools.count(100, 60)
+
+    async def cpu_ms(es):
+        return float(next(read))
+
+    async def segments(es, index):
+        return 1
+
+    class Told:
+        def checked(self):
+            return {"searches": 2, "wall_ms": 1000.0}
+
+    async def ask(es, coverage):
+        return Told()
+
+    for name, stand_in in (("target_cpu_ms", cpu_ms), ("segment_count", segments), ("ask", ask)):
+        monkeypatch.setattr(query_decomp, name, stand_in)
+    runner, (called, _) = query_decomp.CellRunner(), asked(track, 1.0)
+    metas = [asyncio.run(runner(None, params)) for _, params in called]
+    assert [meta.get("target_cpu_ms") for meta in metas] == [None] * (len(metas) - 1) + [60.0]
