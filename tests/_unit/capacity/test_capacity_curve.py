@@ -59,6 +59,16 @@ def test_a_percentile_is_shown_only_where_enough_requests_lie_beyond_it():
     assert "too few requests" in told(curve(rates=(20, 60), seconds=10))["greatest rate"]
 
 
+def test_the_queue_is_the_longest_of_all_passes():
+    found = curve(rates=(20, 40))
+    for look in found.of(MONITOR):
+        (of,) = json.loads(look.meta["nodes"]).values()
+        look.meta["nodes"] = json.dumps({"a": of | {"queue": look.meta["pass"]}})
+    (section,) = (s for s in sections(found) if s.title == "Latency by rate: 1s-2r")
+    (table,) = section.tables
+    assert [row["queue"] for row in table.rows] == [6, 6]
+
+
 def test_one_pass_of_too_few_requests_leaves_a_percentile_out():
     found = curve(rates=(20, 60))
     fewer = [w for w in found.latencies if w.meta["pass"] == 1][::3]

@@ -43,6 +43,26 @@ def test_claims_of_the_articles_are_judged_by_the_interval():
     assert holds(few, claim) == "too few passes, it takes 6"
 
 
+@pytest.mark.parametrize(
+    "name, base, ratio, expected",
+    [
+        ("2s-0r", "1s-0r", 1.5, "yes"),
+        ("2s-0r", "1s-0r", 0.8, "no"),
+        ("3s-0r", "2s-0r", 1.5, "yes"),
+        ("3s-0r", "2s-0r", 0.8, "no"),
+        ("2s-1r", "2s-0r", 0.9, "no"),
+        ("2s-1r", "2s-0r", 0.5, "yes"),
+        ("2s-1r", "2s-0r", 0.3, "no"),
+        ("3s-1r", "3s-0r", 0.5, "yes"),
+    ],
+)
+def test_claims_about_indexing_are_judged_by_their_bounds(name, base, ratio, expected):
+    of, against = (seconds(INDEX_COSTS, int(cell[0]), int(cell[3])) for cell in (name, base))
+    race = made("r", "capacity-indexing", 6, shape={name: ratio * of / against})
+    (table,) = (table for section in sections(race, "published") for table in section.tables)
+    assert [row["holds"] for row in table.rows if row["what"] == f"{name} / {base}"] == [expected]
+
+
 def test_full_replication_at_40_percent_holds_where_it_is_so():
     base = INDEX_COSTS.seconds(model.spread(3, 3, 0))
     factor = 0.4 * INDEX_COSTS.seconds(model.spread(3, 3, 2)) / base
@@ -71,8 +91,16 @@ def test_a_simulation_its_fallback_and_free_nodes_are_told_apart():
     assert "**A simulation:** 3 nodes on one machine, each held to 0.4 cores" in text_of(made("r", "capacity-query"))
     fallback = made("r", "capacity-query", held_by="nothing")
     assert "3 nodes share the CPU freely: this machine has no cgroup" in text_of(fallback)
+    assert "A simulation" not in text_of(fallback)
     assert not fallback.shares()
     assert "3 nodes share the CPU freely (no NODE_CORES)" in text_of(made("r", "capacity-query", cores=0))
+
+
+def test_a_node_that_holds_no_data_is_named():
+    race = made("r", "capacity-query")
+    assert "takes all requests" not in text_of(race)
+    text = text_of(replace(race, target=[*race.target, {"node": "node 4"}]))
+    assert "- node 4 holds no data and takes all requests.\n" in text
 
 
 def test_a_race_that_ended_early_is_marked():

@@ -31,6 +31,16 @@ def test_a_rate_that_falls_as_the_index_grows_is_seen(fall):
     assert table["trend"].value == pytest.approx(1, abs=0.01)
 
 
+def test_a_pass_without_requests_in_a_half_has_no_trend():
+    def cell(*times):
+        requests = [Sample("capacity-index", at, "index", 5.0, {"success-count": 1}) for at in times]
+        return capacity_cells.Pass([], requests[0], requests)
+
+    even, late = cell(0, 400, 500, 1000), cell(0, 800, 900, 1000)
+    assert capacity_cells.Cell("1s-0r", 1, 0, 0, {1: even, 2: even}).trend().value == pytest.approx(0.5)
+    assert capacity_cells.Cell("1s-0r", 1, 0, 0, {1: even, 2: late}).trend() is None
+
+
 def test_the_published_statement_that_the_rate_does_not_fall_is_judged_over_all_cells():
     claim = "the rate does not fall as the index grows"
     assert holds(made("r", "capacity-indexing", 6), claim) == "yes"
@@ -56,6 +66,7 @@ def test_a_last_pass_that_carries_more_or_less_than_the_first_is_warned_of(last,
     low, high = (float(bound.removesuffix(" %").replace("−", "-")) for bound in said[2].split(", "))
     assert change == pytest.approx(100 * (last - 1), abs=1) and low < 100 * (last - 1) < high and high - low < 4
     assert "the geometric mean over 9 configurations; the bound is ±5.0 %" in text
+    assert text.count("from the first pass to the last") == 1
 
 
 def slow_at_first(part):
@@ -82,17 +93,17 @@ def falling(part):
     "challenge, kind", [("capacity-query", "capacity-query"), ("capacity-indexing", "capacity-index")]
 )
 def test_a_pass_counts_from_when_its_rate_is_steady(challenge, kind):
-    found = {
-        name: capacity_cells.cells_of(made("r", challenge, spread=0.0, times=times), kind)["3s-0r"]
-        for name, times in (("even", {}), ("slow at first", {"3s-0r": slow_at_first}))
-    }
-    slow, even = found["slow at first"], found["even"]
+    race = made("r", challenge, spread=0.0, times={"3s-0r": slow_at_first})
+    slow, even = (capacity_cells.cells_of(of, kind)["3s-0r"] for of in (race, made("r", challenge, spread=0.0)))
     for number, one in slow.passes.items():
         whole = even.passes[number]
         assert one.steady and one.cut_s == pytest.approx(1, abs=0.4) and whole.cut_s == 0
         assert one.rate == pytest.approx(whole.rate / 0.9, rel=0.02)
         assert len(one.looks) < len(whole.looks) and one.looks[0].at >= one.requests[0].at - 400
         assert one.cores() == pytest.approx(whole.cores())
+        start = whole.requests[0].at + 1000 * one.cut_s
+        of_pass = (s for s in race.of(kind) if (s.meta["cell"], s.meta["pass"]) == ("3s-0r", number))
+        assert one.requests[0] == next(s for s in of_pass if s.at >= start)
 
 
 @pytest.mark.parametrize("times, low, high", [(slow_at_first, 0.98, 1.02), (fast_at_first, 0.7, 0.9)])
@@ -148,6 +159,13 @@ def test_a_cell_that_is_never_steady_counts_for_no_verdict():
     limits = [r for s in sections(race, "Bottleneck") for t in s.tables for r in t.rows]
     assert {r["from"] for r in limits if r["cell"] == "2s-1r"} == {"never"}
     assert {r["from"] for r in limits if r["cell"] != "2s-1r"} == {"0.0 s"}
+
+
+@pytest.mark.parametrize("challenge", ["capacity-query", "capacity-mixed"])
+def test_the_layout_with_most_throughput_is_one_that_was_steady(challenge):
+    even, unsteady = (made("r", challenge, spread=0.0, times=times) for times in ({}, {"1s-2r": rising}))
+    assert dict(answer_of(even).lines())["most"].startswith("1s-2r")
+    assert not dict(answer_of(unsteady).lines())["most"].startswith("1s-2r")
 
 
 def test_single_passes_that_are_not_steady_are_left_out_and_named():

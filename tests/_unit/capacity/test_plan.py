@@ -14,7 +14,7 @@ from _tools.report.race import ReportError
 from cluster_metrics.capacity._report import model
 from cluster_metrics.capacity._report.cells import cells_of
 from cluster_metrics.capacity._report.plan import Cells, Goal, Models, cheapest, layouts, plan
-from cluster_metrics.capacity._report.unseen import expected
+from cluster_metrics.capacity._report.unseen import beside_documents, expected, unseen
 
 UNEVEN = {"a": ["0p"], "b": ["0r", "1p"], "c": ["1r"]}
 LAYOUTS = [
@@ -288,6 +288,19 @@ def test_costs_of_one_and_two_nodes_are_held_against_three():
     for what in ("searches", "documents", "searches beside documents"):
         of, most = re.search(rf"Error, {what}: (.+) % in the median, (.+) % at most", text).groups()
         assert float(of) < 5 and float(of) <= float(most) < 15
+
+
+def test_a_race_of_another_challenge_is_none_of_more_nodes():
+    races = [made(f"q-{on}", "capacity-query", passes=6, on=on) for on in (1, 2, 3)]
+    other = made("c-4", "capacity-query", on=4, document={"challenge": "capacity-curve"})
+    assert "By races of 1 and 2 nodes alone, against those of 3: " in unseen([*races, other])
+
+
+def test_a_cell_in_which_no_document_was_indexed_tells_nothing_of_searches_beside_documents():
+    race = made("m", "capacity-mixed", passes=1)
+    some = [s for s in race.samples if (s.kind, s.meta["cell"]) != ("capacity-index", "3s-0r-150")]
+    text = beside_documents([replace(race, samples=some)], Models(COSTS, INDEX_COSTS))
+    assert "3s-0r-50" in text and "3s-0r-150" not in text
 
 
 def test_only_what_fewer_nodes_were_raced_of_is_held_against_more():

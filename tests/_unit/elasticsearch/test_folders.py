@@ -154,6 +154,15 @@ def test_data_of_another_user_are_refused(launcher):
         prepare_node(launcher)
 
 
+def test_all_may_read_what_is_opened_and_run_what_root_may_run(place):
+    modes = {"folder": 0o755, "folder/tool": 0o755, "folder/text": 0o644}
+    (place / "folder").mkdir(0o700)
+    for name, mode in (("folder/tool", 0o700), ("folder/text", 0o600)):
+        (place / name).touch(mode)
+    folders.open_to_all(place)
+    assert {name: stat.S_IMODE((place / name).stat().st_mode) for name in modes} == modes
+
+
 @pytest.mark.parametrize("kind", ["file", "link", "folder"])
 def test_a_folder_for_nobody_that_is_planted_is_refused(tmp_path, decoy, kind):
     closed = tmp_path / "closed"

@@ -4,6 +4,7 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from maven_artifact.downloader import Downloader
@@ -87,6 +88,10 @@ def test_what_a_version_before_fetched_is_the_first_download(tmp_path, registry)
     path.write_bytes(b"damaged later")
     with pytest.raises(InstallError, match="does not have the expected checksum"):
         fetch(FREE, tmp_path, registry)
+
+
+def test_folders_that_are_not_there_yet_are_made(tmp_path, registry):
+    assert fetch(FREE, tmp_path / "work" / "downloads", registry).read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize(
@@ -180,3 +185,22 @@ def test_an_installation_that_fails_leaves_that_of_before(tmp_path, monkeypatch)
     with pytest.raises(InstallError):
         installing.install("8.17.2", tmp_path, tmp_path)
     assert before.is_dir() and not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize(
+    "processing, options",
+    [
+        ((), ["-proc:none"]),
+        (("of.Processor", [Path("p.jar")]), ["-processorpath", "p.jar", "-processor", "of.Processor"]),
+    ],
+)
+def test_sources_are_compiled_against_their_jars_with_or_without_a_processor(monkeypatch, processing, options):
+    commands = []
+    done = SimpleNamespace(returncode=0)
+    monkeypatch.setattr(installing.subprocess, "run", lambda command, **_: commands.append(command) or done)
+    installing.compile_java([Path("A.java")], [Path("a.jar"), Path("b.jar")], Path("out"), Path("ecj"), *processing)
+    [command] = commands
+    assert command[1:3] == ["-jar", "ecj"] and command[-1] == "A.java"
+    at = command.index("-cp")
+    assert command[at - 2 : at + 2] == ["-d", "out", "-cp", "a.jar:b.jar"]
+    assert command[at + 2 : at + 2 + len(options)] == options

@@ -69,6 +69,17 @@ def test_the_load_of_all_epochs_is_one():
     assert laid_out[2][0].operation.params["expected"] == 2 * 300
 
 
+@pytest.mark.parametrize(
+    "runner, percentage, expected", [("slices", 100, 2500), ("native", 100, 2500), ("native", 10, 0)]
+)
+def test_a_whole_epoch_is_expected_whoever_reads_it_and_nothing_of_a_part_that_rally_chooses(
+    runner, percentage, expected
+):
+    given = values(**LOAD, bulk_runner=runner, bulk_response="full", ingest_percentage=percentage)
+    laid_out = lay_out_epochs(schedule(), given, each=True)
+    assert [laid_out[i][0].operation.params["expected"] for i in (2, 4)] == [expected] * 2
+
+
 def test_a_paced_load_has_a_spike_after_as_long_a_steady_rate():
     pace = {"docs_per_second": 100.0, "spike_docs_per_second": 1000.0, "spike_seconds": 60.0}
     operation = SimpleNamespace(params={"pace": pace, "parameters": values(bulk_size=50)})

@@ -73,6 +73,18 @@ def test_passes_that_would_decide_are_those_at_which_the_same_spread_decides():
     assert agreement(np.array([1.0])).decided_by == 0
 
 
+def test_the_interval_of_a_ratio_is_student_s_over_passes():
+    ratio = agreement(np.exp([-0.1, 0.0, 0.1])).ratio
+    half = 4.303 * 0.1 / math.sqrt(3)
+    assert np.log([ratio.low, ratio.value, ratio.high]) == pytest.approx([-half, 0, half], rel=1e-3, abs=1e-9)
+
+
+@pytest.mark.parametrize("spread, passes", [(0.0141, 3), (0.2453, 100), (0.2465, math.nan)])
+def test_passes_that_would_decide_are_one_more_at_least_and_100_at_most(spread, passes):
+    found = agreement(np.exp(np.array([1, -1]) * spread / math.sqrt(2)))
+    assert found.decided_by == pytest.approx(passes, nan_ok=True)
+
+
 @given(st.lists(st.floats(0.5, 2), min_size=2, max_size=12), st.floats(0.5, 2))
 def test_equivalent_means_that_the_interval_lies_within_the_bound_and_different_that_it_lacks_1(levels, scale):
     found = agreement(np.array(levels) * scale)

@@ -111,6 +111,20 @@ def test_aggregations_are_listed_by_name():
     assert list(found) == list(KINDS)
     row = found["mem_pct"]
     assert row["kind"] == "percentiles" and row["n"] == 10 and bounds(row["collect"]) == exactly(4)
+    assert row["build_leaf_collector"] == 2 and found["mem_sum"]["build_leaf_collector"] == 0
+    assert "initialize" not in row
+
+
+def test_the_figure_of_aggregations_tells_collecting_from_all_else_and_leaves_out_what_is_tiny():
+    whole = race()
+    for sample in whole.samples:
+        if sample.cell == "profile-on-call":
+            sample.meta.update({f"{name}_build_aggregation_ms": 0.02 for name in KINDS})
+    (section,) = (s for s in report.sections(whole) if s.title == "The aggregations in the profile tree")
+    shown = {(row["name"], row["series"]): row["value"] for row in section.figures[0].spec["data"]["values"]}
+    assert shown["mem_pct", "collect"] == pytest.approx(4)
+    assert shown["mem_pct", "all else"] == pytest.approx(2.02)
+    assert ("mem_sum", "collect") in shown and ("mem_sum", "all else") not in shown
 
 
 def test_a_pause_that_the_profiler_scaled_up_changes_no_phase():

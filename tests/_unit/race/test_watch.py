@@ -146,7 +146,7 @@ def test_a_race_that_was_over_is_none_that_was_lost(tmp_path, node):
         assert Watch("r", [cluster(node)], {}, tmp_path / "log").wait(rally) == 0
 
 
-@pytest.mark.parametrize("status", [0, 429, 503])
+@pytest.mark.parametrize("status", [0, 429, 502, 503, 504])
 def test_a_store_that_does_not_answer_in_time_is_lost(tmp_path, store, rally, status):
     later(0.5, setattr, store, "status", status)
     line, seconds = refused(Watch("r", [], store.asked(), tmp_path / "log"), rally)

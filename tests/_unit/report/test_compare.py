@@ -272,6 +272,16 @@ def test_races_of_one_name_are_of_one_configuration():
         sides.comparison({"side:a": replicates("a")}, None)
 
 
+def test_replicates_have_the_name_that_they_were_given_and_a_single_race_its_id():
+    found = sides.comparison({"side:a": replicates("a"), "side:b": [made("single", seed=9)]}, None)
+    assert [side.name for side in found.sides] == ["side:a", "single"]
+
+
+def test_the_size_of_the_index_is_a_fact_where_it_is_known():
+    assert sides.facts(made("x", index={"store_bytes": 2_500_000}))["index MB"] == "2.50"
+    assert "index MB" not in sides.facts(made("x", index={"docs": 5000}))
+
+
 def test_floors_do_not_matter_between_replicates():
     named = {"side:old": replicates("old"), "side:new": replicates("newer", 1.2)}
     with_floor, without = (sides.comparison(named, floor) for floor in (quiet_floor(), None))

@@ -166,7 +166,7 @@ def test_a_file_that_is_no_noise_is_said_to_be_none(tmp_path):
         (aa(0)[:2], "2 races are too few, it takes 3 or more"),
         ([*aa(0), made("odd", parameters={"nodes": 31})], r"\[odd\] is of another .* nodes is \[31\], not \[30\]"),
         (
-            [*aa(0), made("odd", target=[TARGET | {"cores": 8}])],
+            [aa(0)[0], made("odd", seed=9, target=[TARGET | {"cores": 8}]), aa(0)[1]],
             "version, JVM, its flags, cores or heap of the target differ",
         ),
     ],

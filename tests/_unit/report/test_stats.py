@@ -76,6 +76,16 @@ def test_a_geometric_mean_of_what_is_not_all_above_0_is_0_without_an_interval(le
     assert (found.n, found.value, found.known, found.freedom) == (3, 0.0, False, np.inf)
 
 
+@pytest.mark.parametrize("scale", [0.1, 100.0])
+def test_the_interval_of_few_rounds_is_a_factor_where_all_is_above_0_and_else_a_difference(scale):
+    few = scale * np.arange(1.0, 8)
+    found = stats.median(few)
+    assert (found.n, found.freedom) == (7, 6) and found.value / found.low == pytest.approx(found.high / found.value)
+    gap = stats.difference(few[::-1], few + scale)
+    assert (gap.n, gap.freedom) == (7, 6) and gap.low < 0 < gap.value < gap.high
+    assert gap.value - gap.low == pytest.approx(gap.high - gap.value)
+
+
 def test_pairs_need_both_sides():
     with pytest.raises(ValueError, match="2 samples cannot be paired with 3"):
         stats.paired_ratio(np.ones(2), np.ones(3))

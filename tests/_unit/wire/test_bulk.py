@@ -14,7 +14,7 @@ from esrally import exceptions
 from fakes import FakeEs, Refused, values
 
 from cluster_metrics.wire import smile
-from cluster_metrics.wire.bulk import STATUSES, Backoff, BulkCounts, failures_in, send_bulk
+from cluster_metrics.wire.bulk import STATUSES, Backoff, BulkCounts, failures_in, load_all, send_bulk
 
 REJECTED = {"type": "es_rejected_execution_exception", "reason": "queue is full"}
 UNPARSED = {"type": "document_parsing_exception", "reason": "x" * 1000}
@@ -162,6 +162,13 @@ def test_pauses_double_and_are_counted_apart(monkeypatch):
     counts, _ = sent(Node(*[[FULL]] * 3, [TAKEN]), 1, Backoff(pause_s=0.25))
     assert pauses == [0.25, 0.5, 1.0]
     assert (counts.retries, counts.retry_wait_ms, counts.send_ms, counts.parse_ms) == (3, 3000, 4000, 8000)
+
+
+@pytest.mark.parametrize("loaders", [1, 2])
+def test_each_body_is_loaded_once_however_many_are_on_their_way(loaders):
+    es, bodies = FakeEs(lambda *_: {"took": 1, "errors": False}), [b"1", b"2", b"3"]
+    asyncio.run(load_all(es, "x", ((body, 1) for body in bodies), loaders))
+    assert sorted(body for *_, body in es.requests) == bodies
 
 
 FAULTS = """
