@@ -198,10 +198,10 @@ CHALLENGES = (
             BULK,
             Many(
                 "mixed_docs_per_second",
-                "Rates at which capacity-mixed indexes while it searches.",
+                "Rates at which capacity-mixed indexes while it searches; 0 searches alone.",
                 "documents/s",
                 True,
-                low=1,
+                low=0,
                 high=10_000_000,
             ),
         ),

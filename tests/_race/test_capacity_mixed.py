@@ -10,16 +10,15 @@ from grids import params
 
 def test_searches_and_documents_are_counted_by_cell_and_pass(loaded, recorded, tmp_path):
     host = loaded["target"].removeprefix("http://")
-    grid = params(tmp_path / "params.json", mixed_docs_per_second=[100])
+    grid = params(tmp_path / "params.json", mixed_docs_per_second=[0, 100])
     race = make("race", TEST_MODE=1, CHALLENGE="capacity-mixed", HOSTS=host, RACE_ID="mixed", PARAMS=grid)
     assert race.returncode == 0, race.stdout[-5000:]
     assert "incomplete" not in race.stdout.lower()
     recorded("mixed")
     with open(WORK / "reports" / "mixed" / "es_profile_capacity.csv") as f:
         rows = list(csv.DictReader(f))
-    expected = {
-        (f"{s}s-0r-100", n, kind) for s in (1, 2) for n in "12" for kind in ("capacity-index", "capacity-query")
-    }
+    cells = {"": ["capacity-query"], "-100": ["capacity-index", "capacity-query"]}
+    expected = {(f"{s}s-0r{of}", n, kind) for s in (1, 2) for n in "12" for of in cells for kind in cells[of]}
     assert {(r["cell"], r["pass"], r["kind"]) for r in rows} == expected and len(rows) == len(expected)
     for row in rows:
         assert json.loads(row["shard_table"]) == {"target-1": [f"{shard}p" for shard in range(int(row["shards"]))]}

@@ -25,20 +25,24 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
     :param shape: factors on throughput by cell.
     :param changes: of its properties: ``parameters``, ``document``, ``failed``, ``busy`` (the part of its share that
         each node uses), ``process`` (cores of the busiest process of Rally), ``of_pass`` (factors on throughput by
-        pass), or ``times`` (by cell, when a part of its requests was sent, as part of its time).
+        pass), ``times`` (by cell, when a part of its requests was sent, as part of its time), or of capacity-mixed
+        ``docs`` (documents a second of its cells) and ``growth``.
     """
     rng = np.random.default_rng(3)
     samples, at = [], 0
     for number in range(passes + 1):
         for shards in (1, 2, 3):
             for replicas in range(min(3, on)):
-                for docs in (50, 150) if challenge == "capacity-mixed" else (0,):
+                for docs in changes.get("docs", (50, 150)) if challenge == "capacity-mixed" else (0,):
                     at += 10_000
                     noise = np.exp(spread * rng.standard_normal()) * (shape or {}).get(f"{shards}s-{replicas}r", 1.0)
                     noise *= changes.get("of_pass", {}).get(number, 1.0)
                     table, busy = model.spread(on, shards, replicas), changes.get("busy", 1.0)
                     times = changes.get("times", {}).get(f"{shards}s-{replicas}r", float)
-                    cell = _cell(challenge, number, shards, replicas, docs, noise, at, busy * cores, table, times)
+                    growth = changes.get("growth", model.Growth())
+                    cell = _cell(
+                        challenge, number, shards, replicas, docs, noise, at, busy * cores, table, times, growth
+                    )
                     samples += _with_processes(cell, changes.get("process"))
     parameters = {
         "passes": passes,
@@ -63,16 +67,17 @@ def _with_processes(samples, cores):
         yield sample
 
 
-def _cell(challenge, number, shards, replicas, docs, noise, at, cores, table, times):
+def _cell(challenge, number, shards, replicas, docs, noise, at, cores, table, times, growth):
     meta = {"cell": f"{shards}s-{replicas}r" + (f"-{docs}" if docs else ""), "pass": number, "success": True}
     more = {"shards": shards, "replicas": replicas, "rate": docs, "documents": DOCUMENTS}
     yield Sample("capacity-prepare", at, "prepare", 1.0, meta | more | {"shard_table": json.dumps(table)})
     query_s, index_s = COSTS.seconds(table, shards, DOCUMENTS), INDEX_COSTS.seconds(table)
     rates = {"capacity-index": docs or noise / index_s}
-    if challenge == "capacity-query":
+    if challenge == "capacity-query" or challenge == "capacity-mixed" and not docs:
         rates = {"capacity-query": noise / query_s}
     elif docs:
-        rates["capacity-query"] = noise * (1 - docs * index_s) / query_s
+        left = 1 - docs * index_s - growth.copy_s * model.most_copies(table)
+        rates["capacity-query"] = noise * left / (query_s + growth.visit_s * model.visits_balanced(table))
     for kind, rate in rates.items():
         for i in range(int(rate * SECONDS) + 1):
             start = at + 1 + round(1000 * SECONDS * times(i / rate / SECONDS))

@@ -27,7 +27,8 @@ def answer(race: Race) -> Iterator[Finding]:
         return
     top = max((steady_of(queries) or queries).values(), key=lambda c: c.throughput().value)
     rate = top.throughput()
-    text = f"{top.name}: {number(rate.value)} {UNITS[QUERY]} {interval(rate)} beside {top.rate:,.0f} {UNITS[INDEX]}"
+    beside = f"beside {top.rate:,.0f} {UNITS[INDEX]}" if top.rate else "without documents"
+    text = f"{top.name}: {number(rate.value)} {UNITS[QUERY]} {interval(rate)} {beside}"
     yield Finding("most", text, {"rate": rate})
     same = [cell for cell in queries.values() if cell.grid == top.grid]
     busiest = max(same, key=lambda cell: cell.rate)
@@ -36,8 +37,9 @@ def answer(race: Race) -> Iterator[Finding]:
         told = f"leave {times_as_fast(left)} the searches there" if left.n else "leave no steady rate of searches"
         yield Finding("more documents", f"{busiest.rate:,.0f} {UNITS[INDEX]} {told}", {"ratio": left} if left.n else {})
     yield Finding("limited by", f"{bottleneck(top.last, race)} in {top.name}")
-    missed = [name for name, cell in queries.items() if _got(indexed, cell) < REACHED * cell.rate]
-    text = f"indexed at the rate asked for in {len(queries) - len(missed)} of {len(queries)} configurations"
+    asked = [cell for cell in queries.values() if cell.rate]
+    missed = [cell.name for cell in asked if _got(indexed, cell) < REACHED * cell.rate]
+    text = f"indexed at the rate asked for in {len(asked) - len(missed)} of {len(asked)} configurations"
     yield Finding("documents", f"{text}{', not in ' if missed else ''}{', '.join(missed)}")
 
 
@@ -67,7 +69,7 @@ def _mixed(race: Race, queries: Mapping[str, Cell]) -> list[str | Table | Figure
         Words("cell", "configuration", of=lambda cell: cell.name),
         Column("wanted", "documents/s wanted", of=lambda cell: cell.rate),
         Column("got", "documents/s", of=got),
-        share("reached", "reached", of=lambda cell: _got(indexed, cell) / cell.rate),
+        share("reached", "reached", of=lambda cell: _got(indexed, cell) / cell.rate if cell.rate else None),
         Column("searches", "searches/s", of=lambda cell: cell.throughput()),
         Column("over_least", "over the least rate", of=over_least),
     ]

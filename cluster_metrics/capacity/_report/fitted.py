@@ -1,6 +1,6 @@
 """What requests cost a node, fitted to the cells of races of the capacity challenges."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -11,7 +11,8 @@ from cluster_metrics.capacity.challenge import INDEX, QUERY
 
 from . import cells as capacity
 from . import model
-from .model import IndexModel, Measured, QueryModel
+from .cells import Cell
+from .model import Growth, IndexModel, Measured, Mixed, QueryModel
 
 PREDICTIONS = 200
 SEED = 42
@@ -43,23 +44,40 @@ class Models:
 
     :param search_miss: time that searches take over that which their model expects.
     :param document_miss: the same of documents.
+    :param growth: what it costs besides that indices grow while they are searched; nothing where no race tells.
     """
 
     queries: QueryModel | None
     indexing: IndexModel | None
     search_miss: float = 1.0
     document_miss: float = 1.0
+    growth: Growth = Growth()
 
     def work(self, nodes: int, shards: int, goal: Goal) -> tuple[float, float]:
         """Parts of the busiest node's time that searches and documents take."""
         searches = documents = 0.0
+        growth = self.growth if goal.docs and goal.searches else Growth()
         if costs := self.queries:
-            each = costs.visiting(_visits(nodes, shards, goal.replicas), shards, goal.documents, nodes)
+            visits = _visits(nodes, shards, goal.replicas)
+            each = costs.visiting(visits, shards, goal.documents, nodes) + visits * growth.visit_s
             searches = goal.searches * each * self.search_miss
         if self.indexing:
-            each = self.indexing.seconds(_spread(nodes, shards, goal.replicas))
-            documents = goal.docs * each * self.document_miss
+            table = _spread(nodes, shards, goal.replicas)
+            documents = goal.docs * self.indexing.seconds(table) * self.document_miss
+            documents += model.most_copies(table) * growth.copy_s
         return searches, documents
+
+    def searched(self, cell: Measured, documents: float) -> float:
+        """Searches a second that a cell carries beside so many documents a second: the busiest node's time that is
+        left, by what a search takes of it."""
+        assert self.queries
+        growth = self.growth if documents else Growth()
+        each = self.queries.seconds(cell.table, cell.shards, cell.documents)
+        each += model.visits_balanced(cell.table) * growth.visit_s
+        taken = model.most_copies(cell.table) * growth.copy_s
+        if self.indexing:
+            taken += documents * self.indexing.seconds(cell.table) * self.document_miss
+        return max(0.0, 1 - taken) / (each * self.search_miss)
 
     def busy(self, nodes: int, shards: int, goal: Goal) -> float:
         """Part of the busiest node's time; as if one node were the busiest with both kinds of requests."""
@@ -78,12 +96,14 @@ def _visits(nodes: int, shards: int, replicas: int) -> float:
 class Cells:
     """The cells that costs are fitted to.
 
-    :param queries: of capacity-query.
-    :param indexing: of capacity-indexing.
+    :param queries: of searches alone.
+    :param indexing: of documents alone.
+    :param mixed: of searches beside documents, of races that have searches alone, too.
     """
 
     queries: Sequence[Measured]
     indexing: Sequence[Measured]
+    mixed: Sequence[Mixed] = ()
 
     def sizes(self) -> tuple[set[int], set[int]]:
         """Numbers of nodes that were raced: with searches, and with documents."""
@@ -92,7 +112,7 @@ class Cells:
     def told(self) -> "Cells":
         """Those of kinds that tell what shrinks with nodes, and how far a model misses a cell that it has not seen."""
         searches, indexing = (len(sizes) > 1 and of for sizes, of in zip(self.sizes(), self.misses().values()))
-        return Cells(self.queries if searches else (), self.indexing if indexing else ())
+        return Cells(self.queries if searches else (), self.indexing if indexing else (), self.mixed)
 
     @property
     def alone(self) -> list[int]:
@@ -104,12 +124,13 @@ class Cells:
         by which more nodes carry less stands last."""
         queries = QueryModel.fitted(self.queries) if self.queries else None
         indexing = IndexModel.fitted(self.indexing) if self.indexing else None
-        models = Models(queries, indexing)
+        growth = Growth.fitted(self.mixed, indexing) if indexing else Growth()
+        models = Models(queries, indexing, growth=growth)
         if queries and len(sizes := _sizes(self.queries)) == 1:
             queries = model.unshared(queries, *sizes)
         if indexing and len(sizes := _sizes(self.indexing)) == 1:
             indexing = model.unshared(indexing, *sizes)
-        return [models, Models(queries, indexing)] if self.alone else [models]
+        return [models, Models(queries, indexing, growth=growth)] if self.alone else [models]
 
     def misses(self) -> dict[str, list[float]]:
         """The time that each cell takes over that by a model of the others; none where they are too few."""
@@ -124,7 +145,11 @@ class Cells:
         rng, misses = np.random.default_rng(SEED), self.misses()
         return [
             replace(
-                Cells(_resampled(self.queries, rng), _resampled(self.indexing, rng)).readings()[-1],
+                Cells(
+                    _resampled(self.queries, rng),
+                    _resampled(self.indexing, rng),
+                    [self.mixed[i] for i in rng.integers(0, len(self.mixed), len(self.mixed))] if self.mixed else (),
+                ).readings()[-1],
                 search_miss=float(rng.choice(misses["searches"] or [1.0])),
                 document_miss=float(rng.choice(misses["indexing"] or [1.0])),
             )
@@ -133,19 +158,33 @@ class Cells:
 
 
 def cells_of(races: Sequence[Race]) -> Cells:
-    """The cells of races by the steady passes in which a node was at its limit: of capacity-query and
-    capacity-indexing alone."""
-    return Cells(_saturated(races, QUERY, "capacity-query"), _saturated(races, INDEX, "capacity-indexing"))
+    """The cells of races by the steady passes in which a node was at its limit: of capacity-query, capacity-indexing
+    and capacity-mixed."""
+    searched = [
+        one for challenge in ("capacity-query", "capacity-mixed") for one in _saturated(races, QUERY, challenge)
+    ]
+    alone = [cell.measured() for _, cell in searched if not cell.rate]
+    documents = [cell.measured() for _, cell in _saturated(races, INDEX, "capacity-indexing")]
+    return Cells(alone, documents, [of for race, cell in searched if cell.rate for of in _mixed(race, cell)])
 
 
-def _saturated(races: Sequence[Race], kind: str, challenge: str) -> list[Measured]:
+def _saturated(races: Sequence[Race], kind: str, challenge: str) -> list[tuple[Race, Cell]]:
     cells = [
-        capacity.saturated(cell, race)
+        (race, capacity.saturated(cell, race))
         for race in races
         if race.challenge == challenge
         for cell in capacity.cells_of(race, kind).values()
     ]
-    return [cell.measured() for cell in cells if cell.passes]
+    return [(race, cell) for race, cell in cells if cell.passes]
+
+
+def _mixed(race: Race, cell: Cell) -> Iterator[Mixed]:
+    """A cell beside documents, where the race has the same shards without."""
+    alone = [of for of in capacity.cells_of(race, QUERY).values() if of.grid == cell.grid and not of.rate]
+    indexed = capacity.cells_of(race, INDEX).get(cell.name)
+    for left in (capacity.compared(cell, base) for base in alone):
+        if left.n and indexed:
+            yield Mixed(cell.measured(), float(np.median(indexed.rates())), left.value)
 
 
 def _sizes(cells: Sequence[Measured]) -> set[int]:

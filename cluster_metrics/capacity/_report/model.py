@@ -75,6 +75,11 @@ def copies(table: Table) -> list[tuple[float, float]]:
     ]
 
 
+def most_copies(table: Table) -> int:
+    """The most copies of shards that a node holds."""
+    return max(map(len, table.values()))
+
+
 @dataclass(frozen=True)
 class Measured:
     """A cell of a capacity race.
@@ -181,6 +186,43 @@ class IndexModel:
                 break
             model = fitted
         return model
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A cell of searches beside documents.
+
+    :param cell: by its searches.
+    :param documents: indexed per second.
+    :param left: its searches over those of the same shards without documents.
+    """
+
+    cell: Measured
+    documents: float
+    left: float
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What it costs besides that indices grow while they are searched.
+
+    :param visit_s: seconds of a shard that a search visits: it has segments that are not merged yet.
+    :param copy_s: part of a node's time for each copy of a shard that it holds: each is refreshed every second.
+    """
+
+    visit_s: float = 0.0
+    copy_s: float = 0.0
+
+    @classmethod
+    def fitted(cls, cells: Iterable[Mixed], indexing: IndexModel) -> "Growth":
+        """Costs, none below 0, that explain with the least squared error the part of the busiest node's time that
+        neither searches, as they take without documents, nor documents, as they take without searches, account for."""
+        terms, rest = [[0.0, 0.0]], [0.0]
+        for of in cells:
+            table, rate = of.cell.table, float(np.median(of.cell.rates))
+            terms.append([rate * visits_balanced(table), most_copies(table)])
+            rest.append(1 - of.left - of.documents * indexing.seconds(table))
+        return cls(*map(float, optimize.nnls(np.array(terms), np.array(rest))[0]))
 
 
 Model = TypeVar("Model", QueryModel, IndexModel)

@@ -12,7 +12,7 @@ from _tools.report.text import count, number, percent
 from . import cells as capacity
 from . import model
 from .fitted import PREDICTIONS, Cells, Goal, Models, cells_of
-from .model import Measured
+from .model import Growth, Measured
 from .unseen import beside_documents, overstated, unseen
 
 MOST_NODES = 50
@@ -121,9 +121,8 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
             lines.append(f"**Warning:** no cell of {what} could be held out: how much the model misses is not known.")
     if goal.docs and goal.searches and (over := overstated(races, models)) > MOST_OVERSTATED:
         lines.append(
-            f"**Warning:** beside documents nodes carried {number(1 / over)} × the searches that the costs of each "
-            "alone expect, in the median of the cells of capacity-mixed: plan with "
-            f"TARGET_QPS={goal.searches * over:.0f}."
+            f"**Warning:** beside documents nodes carried {number(1 / over)} × the searches that the model expects, in "
+            f"the median of the cells of capacity-mixed: plan with TARGET_QPS={goal.searches * over:.0f}."
         )
     of_cells = [error for of in errors.values() for error in of]
     if of_cells and (error := float(np.median(of_cells))) > goal.headroom:
@@ -241,6 +240,9 @@ def _model(models: Models, errors: Mapping[str, Sequence[float]]) -> str:
         costs["document: a request, spread over all nodes"] = 1e3 * models.indexing.request_s
         costs["document: its primary shard, of a document that another node was sent"] = 1e3 * models.indexing.remote_s
         costs["document: a request, however many nodes"] = 1e3 * models.indexing.node_s
+    if models.growth != Growth():
+        costs["search: a shard that documents go to, besides"] = 1e3 * models.growth.visit_s
+        costs["a second: each copy of a shard that is searched and that documents go to"] = 1e3 * models.growth.copy_s
     rows = [{"cost": cost, "ms": ms} for cost, ms in costs.items()]
     text = (
         "A cluster is as fast as the node with most to do. What it has to do is counted from the shards that it holds; "

@@ -28,12 +28,10 @@ def expected(models: Models, cell: Cell, documents: float) -> float:
     :param documents: indexed per second; 0 for none, nan where they are what is asked for.
     """
     seen = cell.measured()
-    each = models.indexing.seconds(seen.table) * models.document_miss if models.indexing else 0.0
     if np.isnan(documents):
-        return 1 / each
-    assert models.queries
-    search = models.queries.seconds(seen.table, seen.shards, seen.documents) * models.search_miss
-    return max(0.0, 1 - documents * each) / search
+        assert models.indexing
+        return 1 / (models.indexing.seconds(seen.table) * models.document_miss)
+    return models.searched(seen, documents)
 
 
 def _carried(race: Race, models: Models) -> list[tuple[Cell, float]]:
@@ -44,9 +42,9 @@ def _carried(race: Race, models: Models) -> list[tuple[Cell, float]]:
         "capacity-query": [(cell, 0.0) for cell in searched.values() if models.queries],
         "capacity-indexing": [(cell, np.nan) for cell in indexed.values() if models.indexing],
         "capacity-mixed": [
-            (cell, float(np.median(indexed[name].rates())))
+            (cell, float(np.median(indexed[name].rates())) if cell.rate else 0.0)
             for name, cell in searched.items()
-            if models.queries and models.indexing and name in indexed
+            if models.queries and (models.indexing and name in indexed or not cell.rate)
         ],
     }
     saturated = [(capacity.saturated(cell, race), docs) for cell, docs in found.get(race.challenge, [])]
@@ -62,11 +60,11 @@ def _row(models: Models, cell: Cell, documents: float) -> dict[str, Any]:
 def _beside(races: Sequence[Race], models: Models) -> list[dict[str, Any]]:
     """A row for each cell of races of capacity-mixed."""
     mixed = (race for race in races if race.challenge == "capacity-mixed")
-    return [_row(models, cell, documents) for race in mixed for cell, documents in _carried(race, models)]
+    return [_row(models, cell, docs) for race in mixed for cell, docs in _carried(race, models) if docs]
 
 
 def overstated(races: Sequence[Race], models: Models) -> float:
-    """What costs of searches and of documents alone expect over what races of capacity-mixed carried, in the median of
+    """Searches beside documents that costs expect over those that races of capacity-mixed carried, in the median of
     cells; nan without one."""
     return float(np.median([1 + row["error"] for row in _beside(races, models)] or [np.nan]))
 
@@ -79,7 +77,7 @@ def beside_documents(races: Sequence[Race], models: Models) -> str:
     columns = [Words("cell", "configuration"), Column("docs", "documents/s"), Column("seen", "searches/s")]
     columns += [Column("expected", "model"), share("error", "error")]
     return (
-        "\nSearches beside documents, by the model fitted to each alone, against capacity-mixed:\n\n"
+        "\nSearches beside documents, by the model, against capacity-mixed:\n\n"
         + Table("mixed", columns, rows).markdown()
         + f"\n{_errors('Error', [row['error'] for row in rows])}"
     )
@@ -124,7 +122,7 @@ def _held(race: Race, known: Cells) -> Iterator[dict[str, Any]]:
         low, high = np.percentile([expected(one, cell, documents) for one in predictions], (2.5, 97.5))
         row = _row(models, cell, documents)
         yield row | {
-            "what": KINDS[race.challenge],
+            "what": KINDS["capacity-query"] if documents == 0 else KINDS[race.challenge],
             "docs": documents if documents > 0 else None,
             "interval": f"{number(low)} to {number(high)}",
             "inside": "yes" if low <= row["seen"] <= high else "no",

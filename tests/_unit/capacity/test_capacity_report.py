@@ -116,6 +116,16 @@ def test_a_mixed_race_sets_searches_beside_the_rate_of_documents():
     assert found["reached"] == pytest.approx(1, abs=0.0005)
 
 
+def test_a_mixed_race_holds_searches_beside_documents_against_those_without():
+    race = made("r", "capacity-mixed", docs=(0, 150))
+    found = row(race, "while documents are indexed", "3s-0r")
+    assert found["wanted"] == 0 and found.get("reached") is None and found.get("got") is None
+    told = dict(answer_of(race).lines())
+    assert re.fullmatch(r"1s-2r: .+ searches/s .+ without documents", told["most"])
+    assert re.fullmatch(r"150 documents/s leave .+ the searches there", told["more documents"])
+    assert told["documents"] == "indexed at the rate asked for in 9 of 9 configurations"
+
+
 def test_a_mixed_race_says_where_documents_were_not_indexed_at_the_rate_asked_for():
     whole = made("r", "capacity-mixed")
     assert dict(answer_of(whole).lines())["documents"] == "indexed at the rate asked for in 18 of 18 configurations"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from _tools.report.race import ReportError
 from cluster_metrics.capacity._report import model
 from cluster_metrics.capacity._report.cells import cells_of
+from cluster_metrics.capacity._report.fitted import cells_of as cells_of_races
 from cluster_metrics.capacity._report.plan import Cells, Goal, Models, cheapest, layouts, plan
 from cluster_metrics.capacity._report.unseen import beside_documents, expected, unseen
 
@@ -301,6 +302,48 @@ def test_a_cell_in_which_no_document_was_indexed_tells_nothing_of_searches_besid
     some = [s for s in race.samples if (s.kind, s.meta["cell"]) != ("capacity-index", "3s-0r-150")]
     text = beside_documents([replace(race, samples=some)], Models(COSTS, INDEX_COSTS))
     assert "3s-0r-50" in text and "3s-0r-150" not in text
+
+
+GROWTH = model.Growth(1.5e-3, 0.03)
+"""That of indices which are searched while documents come in."""
+
+
+def grown(on):
+    """A race of searches without and beside documents on so many nodes."""
+    return made(f"m-{on}", "capacity-mixed", passes=6, on=on, docs=(0, 50, 150), growth=GROWTH)
+
+
+def test_what_the_growth_of_an_index_costs_its_searches_is_told_by_a_race_without_and_beside_documents():
+    races = [made("i", "capacity-indexing"), grown(3)]
+    found = cells_of_races(races).readings()[0]
+    assert found.growth.visit_s == pytest.approx(GROWTH.visit_s, rel=0.1)
+    assert found.growth.copy_s == pytest.approx(GROWTH.copy_s, rel=0.3)
+    for name, cell in cells_of(races[1], "capacity-query").items():
+        assert expected(found, cell, cell.rate) == pytest.approx(np.median(cell.rates()), rel=0.06), name
+    text = plan(races, Goal(docs=100, searches=100, replicas=1))
+    assert "**Warning:** beside documents" not in text
+    visit, copy = re.findall(r"\| (?:search: a shard that documents go to|a second: each copy).+\| +(.+) \|", text)
+    assert float(visit) == pytest.approx(1e3 * found.growth.visit_s, rel=0.01)
+    assert float(copy) == pytest.approx(1e3 * found.growth.copy_s, rel=0.01)
+
+
+def test_growth_costs_where_there_are_documents_and_searches():
+    models, none = Models(COSTS, INDEX_COSTS, growth=GROWTH), Models(COSTS, INDEX_COSTS)
+    for docs, searches in ((10, 0), (0, 10)):
+        goal = Goal(docs, searches, replicas=1, documents=10**6)
+        assert models.work(3, 3, goal) == none.work(3, 3, goal)
+    both = Goal(docs=10, searches=10, replicas=1, documents=10**6)
+    more = np.array(models.work(3, 3, both)) - np.array(none.work(3, 3, both))
+    assert more == pytest.approx([10 * 1 * GROWTH.visit_s, 2 * GROWTH.copy_s])
+
+
+def test_growth_told_by_one_and_two_nodes_is_held_against_three():
+    smaller = [race for on in (1, 2) for race in (made(f"i-{on}", "capacity-indexing", passes=6, on=on), grown(on))]
+    text = unseen([*smaller, grown(3)])
+    assert "By races of 1 and 2 nodes alone, against those of 3: " in text
+    rows = [line.split(" | ") for line in text.splitlines() if re.match(r"\| searches", line)]
+    assert len(rows) == 27 and sum(row[0].strip("| ") == "searches" for row in rows) == 9
+    assert float(re.search(r"Error, searches beside documents: (.+) % in the median", text)[1]) < 5
 
 
 def test_only_what_fewer_nodes_were_raced_of_is_held_against_more():
