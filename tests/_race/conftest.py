@@ -157,9 +157,13 @@ def recorded(search):
 
     def recorded(race_id, never=()):
         filters = [{"term": {"race-id": race_id}}, {"term": {"name": "service_time"}}]
-        found = search("rally-metrics-*", {"size": 10_000, "query": {"bool": {"filter": filters}}})["hits"]["hits"]
-        documents = [hit["_source"] for hit in found]
-        record = challenges()[documents[0]["challenge"]]
+
+        def of(size, *more):
+            body = {"size": size, "query": {"bool": {"filter": [*filters, *more]}}}
+            return [hit["_source"] for hit in search("rally-metrics-*", body)["hits"]["hits"]]
+
+        record = challenges()[of(1)[0]["challenge"]]
+        documents = [found for kind in record.samples for found in of(5000, {"term": {"operation-type": kind}})]
         assert {d["operation-type"] for d in documents} & set(record.samples) == set(record.samples) - set(never)
         for operation in record.operations:
             shared = {key.name for sample in operation.samples for key in sample.keys}  # a round's reach its samples
