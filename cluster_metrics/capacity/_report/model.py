@@ -206,8 +206,8 @@ class Mixed:
 class Growth:
     """What it costs besides that indices grow while they are searched.
 
-    :param visit_s: seconds of a shard that a search visits: it has segments that are not merged yet.
-    :param copy_s: part of a node's time for each copy of a shard that it holds: each is refreshed every second.
+    :param visit_s: seconds of a shard that a search visits, as of segments that are not merged yet.
+    :param copy_s: part of a node's time for each copy of a shard that it holds, as of its refreshes.
     """
 
     visit_s: float = 0.0

@@ -1,0 +1,128 @@
+"""Models of capacity held against races that they were not fitted to: more nodes, and searches beside documents."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from capacities import COSTS, INDEX_COSTS, made
+
+from cluster_metrics.capacity._report import model
+from cluster_metrics.capacity._report.cells import cells_of
+from cluster_metrics.capacity._report.fitted import cells_of as cells_of_races
+from cluster_metrics.capacity._report.plan import Goal, Models, plan
+from cluster_metrics.capacity._report.unseen import beside_documents, expected, unseen
+
+
+def sizes(on, **changes):
+    kinds = {"q": "capacity-query", "i": "capacity-indexing", "m": "capacity-mixed"}
+    return [made(f"{kind}-{on}", name, passes=6, on=on, **changes) for kind, name in kinds.items()]
+
+
+def test_costs_of_one_and_two_nodes_are_held_against_three():
+    smaller, goal = [*sizes(1), *sizes(2)], Goal(docs=300, searches=100, replicas=0)
+    assert "More nodes" not in plan(smaller, goal) and "More nodes" not in plan([*sizes(2), *sizes(3)], goal)
+    text = plan([*smaller, *sizes(3)], goal).split("## More nodes than it was fitted to\n")[1]
+    assert "By races of 1 and 2 nodes alone, against those of 3: " in text
+    rows = [line.split(" | ") for line in text.splitlines() if re.match(r"\| (searches|documents)", line)]
+    assert len(rows) == 9 + 9 + 18
+    inside = sum(row[-1].startswith("yes") for row in rows)
+    assert f"{inside} of 36 cells lie within" in text and inside >= 30  # made by the very model
+    for what in ("searches", "documents", "searches beside documents"):
+        of, most = re.search(rf"Error, {what}: (.+) % in the median, (.+) % at most", text).groups()
+        assert float(of) < 5 and float(of) <= float(most) < 15
+
+
+def test_a_race_of_another_challenge_is_none_of_more_nodes():
+    races = [made(f"q-{on}", "capacity-query", passes=6, on=on) for on in (1, 2, 3)]
+    other = made("c-4", "capacity-query", on=4, document={"challenge": "capacity-curve"})
+    assert "By races of 1 and 2 nodes alone, against those of 3: " in unseen([*races, other])
+
+
+def test_a_cell_in_which_no_document_was_indexed_tells_nothing_of_searches_beside_documents():
+    race = made("m", "capacity-mixed", passes=1)
+    some = [s for s in race.samples if (s.kind, s.meta["cell"]) != ("capacity-index", "3s-0r-150")]
+    text = beside_documents([replace(race, samples=some)], Models(COSTS, INDEX_COSTS))
+    assert "3s-0r-50" in text and "3s-0r-150" not in text
+
+
+GROWTH = model.Growth(1.5e-3, 0.03)
+"""That of indices which are searched while documents come in."""
+
+
+def grown(on):
+    """A race of searches without and beside documents on so many nodes."""
+    return made(f"m-{on}", "capacity-mixed", passes=6, on=on, docs=(0, 50, 150), growth=GROWTH)
+
+
+def test_what_the_growth_of_an_index_costs_its_searches_is_told_by_a_race_without_and_beside_documents():
+    races = [made("i", "capacity-indexing"), grown(3)]
+    found = cells_of_races(races).readings()[0]
+    assert found.growth.visit_s == pytest.approx(GROWTH.visit_s, rel=0.1)
+    assert found.growth.copy_s == pytest.approx(GROWTH.copy_s, rel=0.3)
+    for name, cell in cells_of(races[1], "capacity-query").items():
+        assert expected(found, cell, cell.rate) == pytest.approx(np.median(cell.rates()), rel=0.06), name
+    text = plan(races, Goal(docs=100, searches=100, replicas=1))
+    assert "**Warning:** beside documents" not in text
+    visit, copy = re.findall(r"\| (?:search: a shard that documents go to|a second: each copy).+\| +(.+) \|", text)
+    assert float(visit) == pytest.approx(1e3 * found.growth.visit_s, rel=0.01)
+    assert float(copy) == pytest.approx(1e3 * found.growth.copy_s, rel=0.01)
+
+
+def test_growth_costs_where_there_are_documents_and_searches():
+    models, none = Models(COSTS, INDEX_COSTS, growth=GROWTH), Models(COSTS, INDEX_COSTS)
+    for docs, searches in ((10, 0), (0, 10)):
+        goal = Goal(docs, searches, replicas=1, documents=10**6)
+        assert models.work(3, 3, goal) == none.work(3, 3, goal)
+    both = Goal(docs=10, searches=10, replicas=1, documents=10**6)
+    more = np.array(models.work(3, 3, both)) - np.array(none.work(3, 3, both))
+    assert more == pytest.approx([10 * 1 * GROWTH.visit_s, 2 * GROWTH.copy_s])
+
+
+def test_growth_told_by_one_and_two_nodes_is_held_against_three():
+    smaller = [race for on in (1, 2) for race in (made(f"i-{on}", "capacity-indexing", passes=6, on=on), grown(on))]
+    text = unseen([*smaller, grown(3)])
+    assert "By races of 1 and 2 nodes alone, against those of 3: " in text
+    rows = [line.split(" | ") for line in text.splitlines() if re.match(r"\| searches", line)]
+    assert len(rows) == 27 and sum(row[0].strip("| ") == "searches" for row in rows) == 9
+    assert float(re.search(r"Error, searches beside documents: (.+) % in the median", text)[1]) < 5
+
+
+def test_only_what_fewer_nodes_were_raced_of_is_held_against_more():
+    """Documents, of one and of three nodes alone, are not."""
+    (one, documents, _), (two, *_) = sizes(1), sizes(2)
+    races = [one, documents, two, *sizes(3)]
+    text = plan(races, Goal(docs=10, searches=10, replicas=0)).split("## More nodes than it was fitted to\n")[1]
+    assert "By races of 1 and 2 nodes alone, against those of 3: " in text
+    assert "Error, searches:" in text and "documents:" not in text
+    assert "More nodes" not in plan([documents, two, *sizes(3)], Goal(docs=10, searches=10, replicas=0))
+
+
+def test_three_nodes_that_carry_less_than_costs_of_fewer_expect_lie_outside():
+    slow = {f"{s}s-{r}r": 0.5 for s in (1, 2, 3) for r in (0, 1, 2)}
+    races = [*sizes(1), *sizes(2), *sizes(3, shape=slow)]
+    text = plan(races, Goal(docs=30, searches=10, replicas=0)).split("## More nodes than it was fitted to\n")[1]
+    assert " 0 of 36 cells lie within" in text
+    errors = [float(found) for found in re.findall(r"Error, (?:searches|documents): (.+) % in the median", text)]
+    assert all(error == pytest.approx(100, rel=0.1) for error in errors), text
+    for common, rest in re.findall(r"In the median (.+) × what was seen .+ this factor: (.+) % in the median", text):
+        assert float(common) == pytest.approx(2, rel=0.05) and float(rest) < 5
+
+
+@pytest.mark.parametrize("shards, replicas", [(1, 0), (2, 1), (3, 2)])
+def test_what_a_cell_carries_is_the_time_that_documents_leave_by_what_a_search_takes(shards, replicas):
+    (cell,) = (
+        cell
+        for name, cell in cells_of(made("m", "capacity-mixed", spread=0.0), "capacity-query").items()
+        if name == f"{shards}s-{replicas}r-150"
+    )
+    table, models = model.spread(3, shards, replicas), Models(COSTS, INDEX_COSTS)
+    search, document = COSTS.seconds(table, shards, 10**6), INDEX_COSTS.seconds(table)
+    assert expected(models, cell, 150) == pytest.approx((1 - 150 * document) / search)
+    assert expected(models, cell, 150) == pytest.approx(np.median(cell.rates()), rel=0.01)
+    assert expected(models, cell, 0) == pytest.approx(1 / search)
+    assert expected(models, cell, np.nan) == pytest.approx(1 / document)
+    assert expected(models, cell, 2 / document) == 0
+    missing = replace(models, search_miss=2.0, document_miss=3.0)
+    assert expected(missing, cell, 100) == pytest.approx((1 - 300 * document) / (2 * search))
+    assert expected(missing, cell, np.nan) == pytest.approx(1 / (3 * document))
