@@ -144,7 +144,8 @@ def search(loaded):
 
     def search(index, body):
         requests.post(f"{loaded['store']}/{index}/_refresh", timeout=30).raise_for_status()
-        response = requests.post(f"{loaded['store']}/{index}/_search", json=body, timeout=30)
+        url = f"{loaded['store']}/{index}/_search?track_total_hits=true"  # as Kibana asks
+        response = requests.post(url, json=body, timeout=30)
         response.raise_for_status()
         return response.json()
 
