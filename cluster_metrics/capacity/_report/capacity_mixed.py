@@ -40,7 +40,8 @@ def answer(race: Race) -> Iterator[Finding]:
     asked = [cell for cell in queries.values() if cell.rate]
     missed = [cell.name for cell in asked if _got(indexed, cell) < REACHED * cell.rate]
     text = f"indexed at the rate asked for in {len(asked) - len(missed)} of {len(asked)} configurations"
-    yield Finding("documents", f"{text}{', not in ' if missed else ''}{', '.join(missed)}")
+    if asked:
+        yield Finding("documents", f"{text}{', not in ' if missed else ''}{', '.join(missed)}")
 
 
 def _got(indexed: Mapping[str, Cell], cell: Cell) -> float:

@@ -124,6 +124,7 @@ def test_a_mixed_race_holds_searches_beside_documents_against_those_without():
     assert re.fullmatch(r"1s-2r: .+ searches/s .+ without documents", told["most"])
     assert re.fullmatch(r"150 documents/s leave .+ the searches there", told["more documents"])
     assert told["documents"] == "indexed at the rate asked for in 9 of 9 configurations"
+    assert "documents" not in dict(answer_of(made("r", "capacity-mixed", docs=(0,))).lines())
 
 
 def test_a_mixed_race_says_where_documents_were_not_indexed_at_the_rate_asked_for():
