@@ -73,9 +73,9 @@ class IndexRunner(Runner):
 
 
 class Arrivals:
-    """Scheduler of a load curve: requests are due at random, independent of each other and of their answers (a Poisson
-    process of each client), and at the same times in each race of a seed. In passes up to 0, which warm up, each client
-    sends as soon as it is answered: code is compiled by how often it runs.
+    """Scheduler of requests at a rate: they are due at random, independent of each other and of their answers (a
+    Poisson process of each client), and at the same times in each race of a seed. In passes up to 0, which warm up,
+    each client sends as soon as it is answered: code is compiled by how often it runs.
 
     Mandatory keys of the operation: ``cell``, ``pass``, ``rate`` (searches or documents a second, of all clients).
     """

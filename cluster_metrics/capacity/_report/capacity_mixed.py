@@ -1,4 +1,4 @@
-"""Explains a race of capacity-mixed: searches while documents are indexed at fixed rates."""
+"""Explains a race of capacity-mixed: searches while documents are indexed at given rates."""
 
 from collections.abc import Iterator, Mapping
 
@@ -75,8 +75,8 @@ def _mixed(race: Race, queries: Mapping[str, Cell]) -> list[str | Table | Figure
         Column("over_least", "over the least rate", of=over_least),
     ]
     text = (
-        "Searches as fast as they are answered while documents are indexed at a fixed rate. Where the rate is not "
-        "reached, it had no room for that. `make plan` holds its model against these configurations."
+        "Searches as fast as they are answered while documents are due at a rate, at random times. Where the rate is "
+        "not reached, there was no room for it. `make plan` holds its model against these configurations."
     )
     table = Table.of("mixed", columns, list(queries.values()))
     others = {name: compared(cell, base) for name, cell in queries.items() if (base := least(cell)) is not cell}
