@@ -196,6 +196,7 @@ CHALLENGES = (
             *COMMON,
             ALL_HITS,
             BULK,
+            REFRESH,
             Many(
                 "mixed_docs_per_second",
                 "Rates at which capacity-mixed indexes while it searches; 0 searches alone.",

@@ -43,11 +43,16 @@ def base_of(shards: int) -> str:
     return index_of(f"base-{shards}")
 
 
-def index_body(track: Any, analyzer: str, shards: int, replicas: int, routing_shards: int) -> dict[str, Any]:
-    """The body of ``index-words.json`` with this analyzer for both fields, and these shards."""
+def index_body(track: Any, values: Values, shards: int, replicas: int, routing_shards: int) -> dict[str, Any]:
+    """The body of ``index-words.json`` with these shards; what is made of an index inherits its settings.
+
+    Track parameters: ``words_mapping`` (analyzer of both fields) and ``refresh_interval``.
+    """
     body = body_of(track, INDEX)
     for field in FIELDS:
-        body["mappings"]["properties"][field]["analyzer"] = analyzer
+        body["mappings"]["properties"][field]["analyzer"] = values["words_mapping"]
+    if (refreshed := values["refresh_interval"]) != "default":
+        body["settings"]["index.refresh_interval"] = refreshed
     body["settings"] |= {
         "index.number_of_shards": shards,
         "index.number_of_replicas": replicas,
@@ -202,6 +207,7 @@ class BuildWords(Guard):
             not unlike(index, mapping.get("_meta", {}), wanted["_meta"], created=False)
             and len({field.get("analyzer") for field in fields}) == 1
             and (settings["number_of_shards"], settings["number_of_replicas"]) == tuple(map(str, wanted_shards))
+            and settings.get("refresh_interval") == body["settings"].get("index.refresh_interval")
             and stats["_all"]["primaries"]["segments"]["count"] == wanted_shards[0]
             and not await self._miscount(es, index, params)
         )
@@ -354,7 +360,7 @@ class CapacityParams(Params):
 
 class BuildWordsParams(CapacityParams):
     """Mandatory key: ``cells``, each with ``index``, ``shards`` and ``replicas``. Track parameters: ``words_mapping``,
-    ``keep_words``, ``delete_foreign_index``."""
+    ``refresh_interval``, ``keep_words``, ``delete_foreign_index``."""
 
     def params(self) -> dict[str, Any]:
         indices = {of["index"]: (of["shards"], of["replicas"]) for of in self.operation["cells"]}
@@ -362,7 +368,7 @@ class BuildWordsParams(CapacityParams):
         return {
             "parameters": self.values,
             "indices": indices,
-            "body": index_body(self.track, self.values["words_mapping"], max(numbers), 0, lcm(*numbers)),
+            "body": index_body(self.track, self.values, max(numbers), 0, lcm(*numbers)),
             "documents_file": self._prepared.file(),
             "documents": self._prepared.corpus.documents,
             "counts": self._prepared.counts(self.values),
@@ -376,11 +382,7 @@ class PreparePassParams(CapacityParams):
 
     def params(self) -> dict[str, Any]:
         made = self.operation["cells"] if self.operation["anew"] else []
-        analyzer, refreshed = self.values["words_mapping"], self.values["refresh_interval"]
         bodies = {
-            of["index"]: index_body(self.track, analyzer, of["shards"], of["replicas"], of["shards"]) for of in made
+            of["index"]: index_body(self.track, self.values, of["shards"], of["replicas"], of["shards"]) for of in made
         }
-        if refreshed != "default":
-            for body in bodies.values():
-                body["settings"]["index.refresh_interval"] = refreshed
         return self.operation | {"bodies": bodies}

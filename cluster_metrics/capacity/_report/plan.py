@@ -23,6 +23,8 @@ MOST_OVERSTATED = 1.1
 """Searches that costs expect beside documents over those that nodes carried, above which a plan for both warns."""
 ALIKE = ("words_mapping", "word_frequency", "capacity_bulk_size", "count_all_hits")
 """Track parameters that all races of a plan have in common."""
+REFRESH = "refresh_interval"
+"""Track parameter that races of one challenge have in common: capacity-indexing refreshes nothing unless told."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,11 @@ def check_alike(races: Sequence[Race]) -> None:
     for race in races:
         if not capacity.kinds_of(race):
             raise ReportError(f"race [{race.id}] has no samples of a capacity challenge")
-        for name in ALIKE:
-            own, first = race.parameters.get(name), races[0].parameters.get(name)
-            if own != first:
-                raise ReportError(f"race [{race.id}] has {name} [{own}], race [{races[0].id}] has [{first}]")
+        same = next(other for other in races if other.challenge == race.challenge)
+        for name, first in [*((name, races[0]) for name in ALIKE), (REFRESH, same)]:
+            own, its = race.parameters.get(name), first.parameters.get(name)
+            if own != its:
+                raise ReportError(f"race [{race.id}] has {name} [{own}], race [{first.id}] has [{its}]")
         if (own := _nodes_of(race)) != (first := _nodes_of(races[0])):
             raise ReportError(f"race [{race.id}] ran on nodes of {own}, race [{races[0].id}] on nodes of {first}")
 

@@ -26,7 +26,7 @@ FIELDS = {field: {"type": "text", "analyzer": "heavy"} for field in ("field1", "
 BUILD = {
     "parameters": {"keep_words": True, "delete_foreign_index": False},
     "indices": {"1s-0r": (1, 0), "3s-2r": (3, 2)},
-    "body": {"mappings": {"_meta": MARKS, "properties": FIELDS}},
+    "body": {"mappings": {"_meta": MARKS, "properties": FIELDS}, "settings": {"index.refresh_interval": "30s"}},
     "documents": 7,
     "counts": [SimpleNamespace(query={}, documents=7, what="")],
 }
@@ -37,9 +37,10 @@ def left(place, meta=None, analyzer="heavy", **changes):
     shards, replicas = BUILD["indices"][place]
     properties = {"timestamp": {"type": "date"}, **{field: {"type": "text", "analyzer": analyzer} for field in FIELDS}}
     mapping = {"_meta": MARKS | {"race": "earlier"} | (meta or {}), "properties": properties}
-    of = {"segments": shards, "documents": 7, "shards": shards, "replicas": replicas} | changes
+    of = {"segments": shards, "documents": 7, "shards": shards, "replicas": replicas, "refreshed": "30s"} | changes
     name = f"cluster-metrics-words-{place}"
     settings = {"index": {"number_of_shards": str(of["shards"]), "number_of_replicas": str(of["replicas"])}}
+    settings["index"] |= {"refresh_interval": of["refreshed"]} if of["refreshed"] else {}
     primaries = {"segments": {"count": of["segments"]}, "store": {"size_in_bytes": 5}}
     return {
         f"GET /{name}/_stats": {"_all": {"primaries": primaries}},
@@ -76,8 +77,10 @@ def test_indices_that_stand_are_taken_and_nothing_is_loaded():
         left("3s-2r", replicas=1),
         left("3s-2r", segments=4),
         left("3s-2r", documents=8),
+        left("3s-2r", refreshed="-1"),
+        left("3s-2r", refreshed=""),
     ],
-    ids=["none", "analyzer", "seed", "foreign", "shards", "replicas", "segments", "documents"],
+    ids=["none", "analyzer", "seed", "foreign", "shards", "replicas", "segments", "documents", "refreshed", "default"],
 )
 def test_an_index_that_is_another_is_built(second):
     with pytest.raises(exceptions.RallyError, match="was begun"):
@@ -305,7 +308,7 @@ WORDS_BODY = {
 }
 
 
-def body_of(shards, routing_shards, analyzer):
+def body_of(shards, routing_shards, analyzer, more=()):
     properties = {field: {"type": "text", "analyzer": analyzer} for field in ("field1", "field2")}
     return {
         "settings": {
@@ -313,6 +316,7 @@ def body_of(shards, routing_shards, analyzer):
             "index.number_of_shards": shards,
             "index.number_of_replicas": 0,
             "index.number_of_routing_shards": routing_shards,
+            **dict(more),
         },
         "mappings": {"_meta": MARKS, "properties": properties},
     }
@@ -322,14 +326,14 @@ def test_the_words_are_loaded_into_most_shards_from_which_all_numbers_can_be_mad
     track = track_of(Words(20), root=tmp_path, indices={"cluster-metrics-words": WORDS_BODY})
     places = {"2s-1r": (2, 1), "3s-0r": (3, 0), "4s-2r": (4, 2)}
     cells = [{"index": place, "shards": shards, "replicas": replicas} for place, (shards, replicas) in places.items()]
-    parameters = {"words_mapping": "light"}
+    parameters = {"words_mapping": "light", "refresh_interval": "30s"}
     found = BuildWordsParams(track, {"cells": [*cells, cells[0]], "parameters": parameters}).params()
     (file,) = track.corpora[0].documents
     assert found.pop("counts") == list(Words(20).counts([load_answers(file.document_file)], parameters))
     assert found == {
         "parameters": parameters,
         "indices": places,
-        "body": body_of(4, 12, "light"),
+        "body": body_of(4, 12, "light", {"index.refresh_interval": "30s"}),
         "documents_file": file.document_file,
         "documents": 20,
     }

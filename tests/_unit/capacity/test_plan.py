@@ -257,6 +257,15 @@ def test_a_plan_warns_where_the_cost_of_documents_was_not_seen(monkeypatch):
             "race [i] has words_mapping [light], race [q] has [heavy]",
         ),
         (
+            [
+                made("i", "capacity-indexing", parameters={"refresh_interval": "-1"}),
+                made("m", "capacity-mixed", parameters={"refresh_interval": "30s"}),
+                made("n", "capacity-mixed", parameters={"refresh_interval": "default"}),
+            ],
+            Goal(1, 1, 1),
+            "race [n] has refresh_interval [default], race [m] has [30s]",
+        ),
+        (
             [made("q", "capacity-query"), made("i", "capacity-indexing", cores=0.8)],
             Goal(1, 1, 1),
             "race [i] ran on nodes of 0.8 cores and 512 MB of heap, race [q] on nodes of 0.4 cores",
