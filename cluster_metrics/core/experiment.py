@@ -216,7 +216,6 @@ def lay_out_passes(schedule: list, parameters: Mapping[str, Any]) -> list:
                 if not first:
                     task.operation.params["include-in-reporting"] = False
                 if number < 1 and task.time_period:
-                    task.params.pop("target-throughput", None)  # code warms up by how often it runs
                     task.time_period = math.ceil(parameters["first_pass_seconds"] / uncounted / len(cells))
                 task.operation.params |= {"pass": number, "warmup-iterations": task.warmup_iterations}
             copies.append(element)

@@ -50,7 +50,6 @@ def test_cells_that_are_loaded_for_a_time_begin_uncounted_and_each_pass_is_prepa
         loads = [task(f"query-{i}", "capacity-query"), task(f"monitor-{i}", "capacity-monitor")]
         for load in loads:
             load.time_period = 8
-            load.params["target-throughput"] = "50 docs/s"
         schedule.append(Element(tasks=loads))
     schedule.append(task("drop", "capacity-drop"))
     laid_out = lay_out_passes(schedule, values(seed=42, passes=2, first_pass_seconds=100))
@@ -64,7 +63,6 @@ def test_cells_that_are_loaded_for_a_time_begin_uncounted_and_each_pass_is_prepa
         of = [t for element in (prepare, *loads) for t in element]
         assert {t.operation.params["pass"] for t in of} == {number}
         assert {t.time_period for load in loads for t in load} == {8 if number > 0 else seconds}
-        assert {"target-throughput" in t.params for load in loads for t in load} == {number > 0}
         assert {t.operation.params.get("include-in-reporting", True) for t in of} == {not i}
 
 
