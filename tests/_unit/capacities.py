@@ -76,8 +76,8 @@ def _cell(challenge, number, shards, replicas, docs, noise, at, cores, table, ti
     if challenge == "capacity-query" or challenge == "capacity-mixed" and not docs:
         rates = {"capacity-query": noise / query_s}
     elif docs:
-        left = 1 - docs * index_s - growth.copy_s * model.most_copies(table)
-        rates["capacity-query"] = noise * left / (query_s + growth.visit_s * model.visits_balanced(table))
+        left = 1 - docs * index_s - growth.taken(model.most_copies(table))
+        rates["capacity-query"] = noise * left / query_s
     for kind, rate in rates.items():
         for i in range(int(rate * SECONDS) + 1):
             start = at + 1 + round(1000 * SECONDS * times(i / rate / SECONDS))

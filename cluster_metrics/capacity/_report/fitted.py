@@ -44,7 +44,7 @@ class Models:
 
     :param search_miss: time that searches take over that which their model expects.
     :param document_miss: the same of documents.
-    :param growth: what it costs besides that indices grow while they are searched; nothing where no race tells.
+    :param growth: what searches and documents take together besides; nothing where no race tells.
     """
 
     queries: QueryModel | None
@@ -56,25 +56,23 @@ class Models:
     def work(self, nodes: int, shards: int, goal: Goal) -> tuple[float, float]:
         """Parts of the busiest node's time that searches and documents take."""
         searches = documents = 0.0
-        growth = self.growth if goal.docs and goal.searches else Growth()
         if costs := self.queries:
             visits = _visits(nodes, shards, goal.replicas)
-            each = costs.visiting(visits, shards, goal.documents, nodes) + visits * growth.visit_s
+            each = costs.visiting(visits, shards, goal.documents, nodes)
             searches = goal.searches * each * self.search_miss
         if self.indexing:
             table = _spread(nodes, shards, goal.replicas)
             documents = goal.docs * self.indexing.seconds(table) * self.document_miss
-            documents += model.most_copies(table) * growth.copy_s
+            if goal.docs and goal.searches:
+                documents += self.growth.taken(model.most_copies(table))
         return searches, documents
 
     def searched(self, cell: Measured, documents: float) -> float:
         """Searches a second that a cell carries beside so many documents a second: the busiest node's time that is
         left, by what a search takes of it."""
         assert self.queries
-        growth = self.growth if documents else Growth()
         each = self.queries.seconds(cell.table, cell.shards, cell.documents)
-        each += model.visits_balanced(cell.table) * growth.visit_s
-        taken = model.most_copies(cell.table) * growth.copy_s
+        taken = self.growth.taken(model.most_copies(cell.table)) if documents else 0.0
         if self.indexing:
             taken += documents * self.indexing.seconds(cell.table) * self.document_miss
         return max(0.0, 1 - taken) / (each * self.search_miss)

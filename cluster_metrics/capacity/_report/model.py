@@ -204,14 +204,19 @@ class Mixed:
 
 @dataclass(frozen=True)
 class Growth:
-    """What it costs besides that indices grow while they are searched.
+    """What searches and documents take of a node's time together besides what each takes alone, however many there
+    are.
 
-    :param visit_s: seconds of a shard that a search visits, as of segments that are not merged yet.
-    :param copy_s: part of a node's time for each copy of a shard that it holds, as of its refreshes.
+    :param node_s: part of the time of a node that holds any copy.
+    :param copy_s: part of a node's time for each copy of a shard that it holds.
     """
 
-    visit_s: float = 0.0
+    node_s: float = 0.0
     copy_s: float = 0.0
+
+    def taken(self, copies: int) -> float:
+        """Part of the time of a node that holds so many copies."""
+        return self.node_s + copies * self.copy_s
 
     @classmethod
     def fitted(cls, cells: Iterable[Mixed], indexing: IndexModel) -> "Growth":
@@ -219,9 +224,8 @@ class Growth:
         neither searches, as they take without documents, nor documents, as they take without searches, account for."""
         terms, rest = [[0.0, 0.0]], [0.0]
         for of in cells:
-            table, rate = of.cell.table, float(np.median(of.cell.rates))
-            terms.append([rate * visits_balanced(table), most_copies(table)])
-            rest.append(1 - of.left - of.documents * indexing.seconds(table))
+            terms.append([1.0, most_copies(of.cell.table)])
+            rest.append(1 - of.left - of.documents * indexing.seconds(of.cell.table))
         return cls(*map(float, optimize.nnls(np.array(terms), np.array(rest))[0]))
 
 

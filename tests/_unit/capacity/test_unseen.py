@@ -46,7 +46,7 @@ def test_a_cell_in_which_no_document_was_indexed_tells_nothing_of_searches_besid
     assert "3s-0r-50" in text and "3s-0r-150" not in text
 
 
-GROWTH = model.Growth(1.5e-3, 0.03)
+GROWTH = model.Growth(0.3, 0.03)
 """That of indices which are searched while documents come in."""
 
 
@@ -58,14 +58,14 @@ def grown(on):
 def test_what_the_growth_of_an_index_costs_its_searches_is_told_by_a_race_without_and_beside_documents():
     races = [made("i", "capacity-indexing"), grown(3)]
     found = cells_of_races(races).readings()[0]
-    assert found.growth.visit_s == pytest.approx(GROWTH.visit_s, rel=0.1)
+    assert found.growth.node_s == pytest.approx(GROWTH.node_s, rel=0.1)
     assert found.growth.copy_s == pytest.approx(GROWTH.copy_s, rel=0.3)
     for name, cell in cells_of(races[1], "capacity-query").items():
         assert expected(found, cell, cell.rate) == pytest.approx(np.median(cell.rates()), rel=0.06), name
     text = plan(races, Goal(docs=100, searches=100, replicas=1))
     assert "**Warning:** beside documents" not in text
-    visit, copy = re.findall(r"\| (?:search: a shard that documents go to|a second: each copy).+\| +(.+) \|", text)
-    assert float(visit) == pytest.approx(1e3 * found.growth.visit_s, rel=0.01)
+    node, copy = re.findall(r"\| a second of searches beside documents: .+\| +(.+) \|", text)
+    assert float(node) == pytest.approx(1e3 * found.growth.node_s, rel=0.01)
     assert float(copy) == pytest.approx(1e3 * found.growth.copy_s, rel=0.01)
 
 
@@ -76,7 +76,7 @@ def test_growth_costs_where_there_are_documents_and_searches():
         assert models.work(3, 3, goal) == none.work(3, 3, goal)
     both = Goal(docs=10, searches=10, replicas=1, documents=10**6)
     more = np.array(models.work(3, 3, both)) - np.array(none.work(3, 3, both))
-    assert more == pytest.approx([10 * 1 * GROWTH.visit_s, 2 * GROWTH.copy_s])
+    assert more == pytest.approx([0, GROWTH.node_s + 2 * GROWTH.copy_s])
 
 
 def test_growth_told_by_one_and_two_nodes_is_held_against_three():
