@@ -60,11 +60,11 @@ def check_alike(races: Sequence[Race]) -> None:
     for race in races:
         if not capacity.kinds_of(race):
             raise ReportError(f"race [{race.id}] has no samples of a capacity challenge")
-        same = next(other for other in races if other.challenge == race.challenge)
-        for name, first in [*((name, races[0]) for name in ALIKE), (REFRESH, same)]:
-            own, its = race.parameters.get(name), first.parameters.get(name)
+        same = next(one for one in races if one.challenge == race.challenge)
+        for name, other in [*((name, races[0]) for name in ALIKE), (REFRESH, same)]:
+            own, its = race.parameters.get(name), other.parameters.get(name)
             if own != its:
-                raise ReportError(f"race [{race.id}] has {name} [{own}], race [{first.id}] has [{its}]")
+                raise ReportError(f"race [{race.id}] has {name} [{own}], race [{other.id}] has [{its}]")
         if (own := _nodes_of(race)) != (first := _nodes_of(races[0])):
             raise ReportError(f"race [{race.id}] ran on nodes of {own}, race [{races[0].id}] on nodes of {first}")
 
