@@ -168,6 +168,12 @@ def test_the_layout_with_most_throughput_is_one_that_was_steady(challenge):
     assert not dict(answer_of(unsteady).lines())["most"].startswith("1s-2r")
 
 
+@pytest.mark.parametrize("challenge", ["capacity-query", "capacity-mixed"])
+def test_a_race_in_which_no_layout_was_steady_names_the_one_with_most_throughput_all_the_same(challenge):
+    times = {f"{shards}s-{replicas}r": rising for shards in (1, 2, 3) for replicas in (0, 1, 2)}
+    assert "searches/s" in dict(answer_of(made("r", challenge, times=times)).lines())["most"]
+
+
 def test_single_passes_that_are_not_steady_are_left_out_and_named():
     whole, other = (made("r", "capacity-query", 6, spread=0.0, times=t) for t in ({}, {"1s-0r": falling}))
     samples = [s for s in whole.samples if (s.meta["cell"], s.meta["pass"]) != ("1s-0r", 3)]
