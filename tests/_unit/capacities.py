@@ -26,7 +26,7 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
     :param changes: of its properties: ``parameters``, ``document``, ``failed``, ``busy`` (the part of its share that
         each node uses), ``process`` (cores of the busiest process of Rally), ``of_pass`` (factors on throughput by
         pass), ``times`` (by cell, when a part of its requests was sent, as part of its time), or of capacity-mixed
-        ``docs`` (documents a second of its cells) and ``growth``.
+        ``docs`` (documents a second of its cells) and ``together``.
     """
     rng = np.random.default_rng(3)
     samples, at = [], 0
@@ -39,9 +39,9 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
                     noise *= changes.get("of_pass", {}).get(number, 1.0)
                     table, busy = model.spread(on, shards, replicas), changes.get("busy", 1.0)
                     times = changes.get("times", {}).get(f"{shards}s-{replicas}r", float)
-                    growth = changes.get("growth", model.Growth())
+                    together = changes.get("together", model.Together())
                     cell = _cell(
-                        challenge, number, shards, replicas, docs, noise, at, busy * cores, table, times, growth
+                        challenge, number, shards, replicas, docs, noise, at, busy * cores, table, times, together
                     )
                     samples += _with_processes(cell, changes.get("process"))
     parameters = {
@@ -67,7 +67,7 @@ def _with_processes(samples, cores):
         yield sample
 
 
-def _cell(challenge, number, shards, replicas, docs, noise, at, cores, table, times, growth):
+def _cell(challenge, number, shards, replicas, docs, noise, at, cores, table, times, together):
     meta = {"cell": f"{shards}s-{replicas}r" + (f"-{docs}" if docs else ""), "pass": number, "success": True}
     more = {"shards": shards, "replicas": replicas, "rate": docs, "documents": DOCUMENTS}
     yield Sample("capacity-prepare", at, "prepare", 1.0, meta | more | {"shard_table": json.dumps(table)})
@@ -76,7 +76,7 @@ def _cell(challenge, number, shards, replicas, docs, noise, at, cores, table, ti
     if challenge == "capacity-query" or challenge == "capacity-mixed" and not docs:
         rates = {"capacity-query": noise / query_s}
     elif docs:
-        left = 1 - docs * index_s - growth.taken(model.most_copies(table))
+        left = 1 - docs * index_s - together.taken(model.most_copies(table))
         rates["capacity-query"] = noise * left / query_s
     for kind, rate in rates.items():
         for i in range(int(rate * SECONDS) + 1):

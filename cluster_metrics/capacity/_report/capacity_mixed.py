@@ -38,9 +38,9 @@ def answer(race: Race) -> Iterator[Finding]:
         yield Finding("more documents", f"{busiest.rate:,.0f} {UNITS[INDEX]} {told}", {"ratio": left} if left.n else {})
     yield Finding("limited by", f"{bottleneck(top.last, race)} in {top.name}")
     asked = [cell for cell in queries.values() if cell.rate]
-    missed = [cell.name for cell in asked if _got(indexed, cell) < REACHED * cell.rate]
-    text = f"indexed at the rate asked for in {len(asked) - len(missed)} of {len(asked)} configurations"
     if asked:
+        missed = [cell.name for cell in asked if _got(indexed, cell) < REACHED * cell.rate]
+        text = f"indexed at the rate asked for in {len(asked) - len(missed)} of {len(asked)} configurations"
         yield Finding("documents", f"{text}{', not in ' if missed else ''}{', '.join(missed)}")
 
 

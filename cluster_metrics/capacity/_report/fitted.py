@@ -12,7 +12,7 @@ from cluster_metrics.capacity.challenge import INDEX, QUERY
 from . import cells as capacity
 from . import model
 from .cells import Cell
-from .model import Growth, IndexModel, Measured, Mixed, QueryModel
+from .model import IndexModel, Measured, Mixed, QueryModel, Together
 
 PREDICTIONS = 200
 SEED = 42
@@ -44,14 +44,14 @@ class Models:
 
     :param search_miss: time that searches take over that which their model expects.
     :param document_miss: the same of documents.
-    :param growth: what searches and documents take together besides; nothing where no race tells.
+    :param together: what both take besides, see :class:`Together`; nothing where no race tells.
     """
 
     queries: QueryModel | None
     indexing: IndexModel | None
     search_miss: float = 1.0
     document_miss: float = 1.0
-    growth: Growth = Growth()
+    together: Together = Together()
 
     def work(self, nodes: int, shards: int, goal: Goal) -> tuple[float, float]:
         """Parts of the busiest node's time that searches and documents take."""
@@ -64,7 +64,7 @@ class Models:
             table = _spread(nodes, shards, goal.replicas)
             documents = goal.docs * self.indexing.seconds(table) * self.document_miss
             if goal.docs and goal.searches:
-                documents += self.growth.taken(model.most_copies(table))
+                documents += self.together.taken(model.most_copies(table))
         return searches, documents
 
     def searched(self, cell: Measured, documents: float) -> float:
@@ -72,7 +72,7 @@ class Models:
         left, by what a search takes of it."""
         assert self.queries
         each = self.queries.seconds(cell.table, cell.shards, cell.documents)
-        taken = self.growth.taken(model.most_copies(cell.table)) if documents else 0.0
+        taken = self.together.taken(model.most_copies(cell.table)) if documents else 0.0
         if self.indexing:
             taken += documents * self.indexing.seconds(cell.table) * self.document_miss
         return max(0.0, 1 - taken) / (each * self.search_miss)
@@ -122,13 +122,13 @@ class Cells:
         by which more nodes carry less stands last."""
         queries = QueryModel.fitted(self.queries) if self.queries else None
         indexing = IndexModel.fitted(self.indexing) if self.indexing else None
-        growth = Growth.fitted(self.mixed, indexing) if indexing else Growth()
-        models = Models(queries, indexing, growth=growth)
+        together = Together.fitted(self.mixed, indexing) if indexing else Together()
+        models = Models(queries, indexing, together=together)
         if queries and len(sizes := _sizes(self.queries)) == 1:
             queries = model.unshared(queries, *sizes)
         if indexing and len(sizes := _sizes(self.indexing)) == 1:
             indexing = model.unshared(indexing, *sizes)
-        return [models, Models(queries, indexing, growth=growth)] if self.alone else [models]
+        return [models, Models(queries, indexing, together=together)] if self.alone else [models]
 
     def misses(self) -> dict[str, list[float]]:
         """The time that each cell takes over that by a model of the others; none where they are too few."""

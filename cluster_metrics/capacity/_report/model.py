@@ -203,7 +203,7 @@ class Mixed:
 
 
 @dataclass(frozen=True)
-class Growth:
+class Together:
     """What searches and documents take of a node's time together besides what each takes alone, however many there
     are.
 
@@ -219,7 +219,7 @@ class Growth:
         return self.node_s + copies * self.copy_s
 
     @classmethod
-    def fitted(cls, cells: Iterable[Mixed], indexing: IndexModel) -> "Growth":
+    def fitted(cls, cells: Iterable[Mixed], indexing: IndexModel) -> "Together":
         """Costs, none below 0, that explain with the least squared error the part of the busiest node's time that
         neither searches, as they take without documents, nor documents, as they take without searches, account for."""
         terms, rest = [[0.0, 0.0]], [0.0]

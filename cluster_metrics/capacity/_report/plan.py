@@ -12,7 +12,7 @@ from _tools.report.text import count, number, percent
 from . import cells as capacity
 from . import model
 from .fitted import PREDICTIONS, Cells, Goal, Models, cells_of
-from .model import Growth, Measured
+from .model import Measured, Together
 from .unseen import beside_documents, overstated, unseen
 
 MOST_NODES = 50
@@ -243,9 +243,9 @@ def _model(models: Models, errors: Mapping[str, Sequence[float]]) -> str:
         costs["document: a request, spread over all nodes"] = 1e3 * models.indexing.request_s
         costs["document: its primary shard, of a document that another node was sent"] = 1e3 * models.indexing.remote_s
         costs["document: a request, however many nodes"] = 1e3 * models.indexing.node_s
-    if models.growth != Growth():
-        costs["a second of searches beside documents: a node, besides"] = 1e3 * models.growth.node_s
-        costs["a second of searches beside documents: each copy that it holds"] = 1e3 * models.growth.copy_s
+    if models.together != Together():
+        costs["a second of searches beside documents: a node, besides"] = 1e3 * models.together.node_s
+        costs["a second of searches beside documents: each copy that it holds"] = 1e3 * models.together.copy_s
     rows = [{"cost": cost, "ms": ms} for cost, ms in costs.items()]
     text = (
         "A cluster is as fast as the node with most to do. What it has to do is counted from the shards that it holds; "

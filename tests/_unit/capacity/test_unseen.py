@@ -46,42 +46,42 @@ def test_a_cell_in_which_no_document_was_indexed_tells_nothing_of_searches_besid
     assert "3s-0r-50" in text and "3s-0r-150" not in text
 
 
-GROWTH = model.Growth(0.3, 0.03)
-"""That of indices which are searched while documents come in."""
+TOGETHER = model.Together(0.3, 0.03)
+"""What searches and documents take besides."""
 
 
-def grown(on):
+def beside(on):
     """A race of searches without and beside documents on so many nodes."""
-    return made(f"m-{on}", "capacity-mixed", passes=6, on=on, docs=(0, 50, 150), growth=GROWTH)
+    return made(f"m-{on}", "capacity-mixed", passes=6, on=on, docs=(0, 50, 150), together=TOGETHER)
 
 
-def test_what_the_growth_of_an_index_costs_its_searches_is_told_by_a_race_without_and_beside_documents():
-    races = [made("i", "capacity-indexing"), grown(3)]
+def test_what_both_take_besides_is_told_by_a_race_of_searches_without_and_beside_documents():
+    races = [made("i", "capacity-indexing"), beside(3)]
     found = cells_of_races(races).readings()[0]
-    assert found.growth.node_s == pytest.approx(GROWTH.node_s, rel=0.1)
-    assert found.growth.copy_s == pytest.approx(GROWTH.copy_s, rel=0.3)
+    assert found.together.node_s == pytest.approx(TOGETHER.node_s, rel=0.1)
+    assert found.together.copy_s == pytest.approx(TOGETHER.copy_s, rel=0.3)
     for name, cell in cells_of(races[1], "capacity-query").items():
         assert expected(found, cell, cell.rate) == pytest.approx(np.median(cell.rates()), rel=0.06), name
     text = plan(races, Goal(docs=100, searches=100, replicas=1))
     assert "**Warning:** beside documents" not in text
     node, copy = re.findall(r"\| a second of searches beside documents: .+\| +(.+) \|", text)
-    assert float(node) == pytest.approx(1e3 * found.growth.node_s, rel=0.01)
-    assert float(copy) == pytest.approx(1e3 * found.growth.copy_s, rel=0.01)
+    assert float(node) == pytest.approx(1e3 * found.together.node_s, rel=0.01)
+    assert float(copy) == pytest.approx(1e3 * found.together.copy_s, rel=0.01)
 
 
-def test_growth_costs_where_there_are_documents_and_searches():
-    models, none = Models(COSTS, INDEX_COSTS, growth=GROWTH), Models(COSTS, INDEX_COSTS)
+def test_both_take_more_where_there_are_documents_and_searches():
+    models, none = Models(COSTS, INDEX_COSTS, together=TOGETHER), Models(COSTS, INDEX_COSTS)
     for docs, searches in ((10, 0), (0, 10)):
         goal = Goal(docs, searches, replicas=1, documents=10**6)
         assert models.work(3, 3, goal) == none.work(3, 3, goal)
     both = Goal(docs=10, searches=10, replicas=1, documents=10**6)
     more = np.array(models.work(3, 3, both)) - np.array(none.work(3, 3, both))
-    assert more == pytest.approx([0, GROWTH.node_s + 2 * GROWTH.copy_s])
+    assert more == pytest.approx([0, TOGETHER.node_s + 2 * TOGETHER.copy_s])
 
 
-def test_growth_told_by_one_and_two_nodes_is_held_against_three():
-    smaller = [race for on in (1, 2) for race in (made(f"i-{on}", "capacity-indexing", passes=6, on=on), grown(on))]
-    text = unseen([*smaller, grown(3)])
+def test_what_both_take_besides_by_one_and_two_nodes_is_held_against_three():
+    smaller = [race for on in (1, 2) for race in (made(f"i-{on}", "capacity-indexing", passes=6, on=on), beside(on))]
+    text = unseen([*smaller, beside(3)])
     assert "By races of 1 and 2 nodes alone, against those of 3: " in text
     rows = [line.split(" | ") for line in text.splitlines() if re.match(r"\| searches", line)]
     assert len(rows) == 27 and sum(row[0].strip("| ") == "searches" for row in rows) == 9
