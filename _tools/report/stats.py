@@ -6,6 +6,7 @@ The bootstrap is ours, since scipy's resamples single samples, not the rounds th
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +31,7 @@ LEVEL = 0.05
 RESEMBLING = 0.2
 """Autocorrelation above which intervals are widened."""
 Samples = npt.NDArray[np.float64]
-Statistic = Callable[[Samples], Samples]
-"""Takes samples along the last axis."""
+Draws = npt.NDArray[np.unsignedinteger]
 
 
 @dataclass(frozen=True)
@@ -113,14 +113,14 @@ def median(samples: Samples, resamples: int = RESAMPLES) -> Estimate:
 
     :raises ValueError: without samples.
     """
-    return _estimate(samples, _median, resamples)
+    return _estimate(samples, float(np.median(_checked(samples))), _resampled_median(samples, resamples))
 
 
 def mean(samples: Samples, resamples: int = RESAMPLES) -> Estimate:
     """The mean of samples with its interval: Student's below 15 samples, where the bootstrap's is too narrow, and none
     below 3; see :func:`median`."""
     if not 0 < (n := len(samples)) < FEW:
-        return _estimate(samples, lambda x: np.mean(x, axis=-1), resamples)
+        return _estimate(samples, float(np.mean(_checked(samples))), _resampled_mean(samples, resamples))
     error = float(stats.sem(samples)) * widening(samples) if n > 2 else math.nan
     half = float(stats.t.ppf(1 - LEVEL / 2, n - 1)) * error
     value = float(np.mean(samples))
@@ -132,7 +132,7 @@ def log_error(samples: Samples, resamples: int = RESAMPLES) -> float:
 
     :param samples: all above 0.
     """
-    return float(np.std(np.log(_resampled(samples, _median, np.random.default_rng(SEED), resamples)), ddof=1))
+    return float(np.std(np.log(_resampled_median(samples, resamples)), ddof=1))
 
 
 def paired_ratio(base: Samples, other: Samples, resamples: int = RESAMPLES) -> Estimate:
@@ -143,7 +143,7 @@ def paired_ratio(base: Samples, other: Samples, resamples: int = RESAMPLES) -> E
     :raises ValueError: without samples, or when the sides differ in number.
     """
     _check_pairs(base, other)
-    return replace(_estimate(other / base, _median, resamples), cv=float("nan"))
+    return replace(median(other / base, resamples), cv=float("nan"))
 
 
 def ratio(base: Samples, other: Samples, resamples: int = RESAMPLES) -> Estimate:
@@ -168,9 +168,8 @@ def geometric_mean_ratio(base: Samples, other: Samples, resamples: int = RESAMPL
     :param base: a row per cell, a column per round; all above 0.
     :param other: the same cells in the same order, any number of rounds.
     """
-    rng = np.random.default_rng(SEED)
-    sides = [_log_level(side, _picks(rng, side.shape[1], resamples)) for side in (base, other)]
-    values = np.exp(sides[1] - sides[0])
+    before, after = base.shape[1], other.shape[1]
+    values = np.exp(_log_level(other, _draws(after, resamples, before)) - _log_level(base, _draws(before, resamples)))
     value = math.exp(log_level(other) - log_level(base))
     return _with_interval(min(base.shape[1], other.shape[1]), value, values)
 
@@ -226,8 +225,8 @@ def crossing(at: Samples, logs: Samples, resamples: int = 2000) -> Estimate:
         return math.exp(at[i] + (at[i + 1] - at[i]) * -curve[i] / (curve[i + 1] - curve[i]))
 
     n = logs.shape[1]
-    picks = _picks(np.random.default_rng(SEED), n, resamples)
-    found = np.sort([cross(np.median(logs[:, pick], axis=1)) for pick in picks])
+    draws = _draws(n, resamples)
+    found = np.sort([cross(curve) for curve in np.transpose([_medians(row, draws) for row in logs])])
     low, high = found[int(0.025 * resamples)], found[int(0.975 * resamples)]
     value = cross(np.median(logs, axis=1))
     if n < LEAST:
@@ -241,8 +240,8 @@ def optimism(ways: Samples, resamples: int = 2000) -> float:
 
     :param ways: a row per way, a column per round; all above 0.
     """
-    picks = _picks(np.random.default_rng(SEED), ways.shape[1], resamples)
-    resampled = np.array([np.median(row[picks], axis=1) for row in ways])
+    draws = _draws(ways.shape[1], resamples)
+    resampled = np.array([_medians(row, draws) for row in ways])
     chosen = np.argmin(resampled, axis=0)
     least = resampled[chosen, np.arange(resamples)]
     return max(0.0, math.expm1(float(np.mean(np.log(np.median(ways, axis=1)[chosen] / least)))))
@@ -255,38 +254,67 @@ def log_level(cells: Samples) -> float:
 
 def log_level_error(cells: Samples, resamples: int = RESAMPLES) -> float:
     """Standard error of :func:`log_level`, by resampling whole rounds."""
-    rng = np.random.default_rng(SEED)
-    return float(np.std(_log_level(cells, _picks(rng, cells.shape[1], resamples)), ddof=1))
+    return float(np.std(_log_level(cells, _draws(cells.shape[1], resamples)), ddof=1))
 
 
-def _median(samples: Samples) -> Samples:
-    return np.asarray(np.median(samples, axis=-1))
+def _checked(samples: Samples) -> Samples:
+    if not len(samples):
+        raise ValueError("no samples")
+    return samples
 
 
 def _picks(rng: np.random.Generator, n: int, resamples: int) -> npt.NDArray[np.int64]:
     return rng.integers(0, n, (resamples, n))
 
 
-def _resampled(samples: Samples, statistic: Statistic, rng: np.random.Generator, resamples: int) -> Samples:
-    """The statistic of resampled samples, about its value as far as it varies with their autocorrelation."""
-    if not len(samples):
-        raise ValueError("no samples")
-    values, factor = statistic(samples[_picks(rng, len(samples), resamples)]), widening(samples)
+@lru_cache(maxsize=8)
+def _draws(n: int, resamples: int, after: int = 0) -> Draws:
+    """How often each of n samples (rows) is in each resample (columns).
+
+    :param after: samples of another side that was resampled before from the same stream.
+    """
+    rng = np.random.default_rng(SEED)
+    if after:
+        _picks(rng, after, resamples)
+    places = _picks(rng, n, resamples) + n * np.arange(resamples)[:, np.newaxis]
+    counts = np.bincount(places.ravel(), minlength=n * resamples).reshape(resamples, n)
+    return np.ascontiguousarray(counts.T, dtype=np.min_scalar_type(n))
+
+
+def _medians(samples: Samples, draws: Draws) -> Samples:
+    """The median of each resample: found by how many of its samples lie up to each of the ordered samples, since that
+    takes a sixth of the time of drawing and ordering them."""
+    n, order = len(samples), np.argsort(samples)
+    upto = np.cumsum(draws[order], axis=0, dtype=draws.dtype)
+    low, high = (samples[order][np.sum(upto <= place, axis=0, dtype=draws.dtype)] for place in ((n - 1) // 2, n // 2))
+    return np.asarray((low + high) / 2)
+
+
+def _resampled_median(samples: Samples, resamples: int, after: int = 0) -> Samples:
+    return _widened(samples, float(np.median(samples)), _medians(samples, _draws(len(samples), resamples, after)))
+
+
+def _resampled_mean(samples: Samples, resamples: int) -> Samples:
+    drawn = samples[_picks(np.random.default_rng(SEED), len(samples), resamples)]
+    return _widened(samples, float(np.mean(samples)), np.mean(drawn, axis=-1))
+
+
+def _widened(samples: Samples, value: float, values: Samples) -> Samples:
+    """A statistic of resampled samples, about its value as far as it varies with their autocorrelation."""
+    factor = widening(samples)
     if factor == 1:
         return values
-    value = statistic(samples)
     return np.asarray(value * (values / value) ** factor if np.all(values > 0) else value + factor * (values - value))
 
 
-def _estimate(samples: Samples, statistic: Statistic, resamples: int = RESAMPLES) -> Estimate:
-    values = _resampled(samples, statistic, np.random.default_rng(SEED), resamples)
-    return replace(_with_interval(len(samples), float(statistic(samples)), values), cv=cv(samples))
+def _estimate(samples: Samples, value: float, values: Samples) -> Estimate:
+    return replace(_with_interval(len(samples), value, values), cv=cv(samples))
 
 
 def _of_two(base: Samples, other: Samples, formula: Callable[..., Samples], resamples: int) -> Estimate:
-    rng = np.random.default_rng(SEED)  # one stream for both sides, or equal numbers of rounds would be resampled alike
-    sides = [_resampled(side, _median, rng, resamples) for side in (base, other)]
-    value = float(formula(_median(base), _median(other)))
+    # one stream for both sides, or equal numbers of rounds would be resampled alike
+    sides = _resampled_median(_checked(base), resamples), _resampled_median(_checked(other), resamples, len(base))
+    value = float(formula(np.median(base), np.median(other)))
     return _with_interval(min(len(base), len(other)), value, formula(*sides))
 
 
@@ -305,8 +333,8 @@ def _with_interval(n: int, value: float, resampled: Samples) -> Estimate:
     return Estimate(n, value, value - half, value + half, math.nan, n - 1)
 
 
-def _log_level(cells: Samples, picks: npt.NDArray[np.int64]) -> Samples:
-    return np.asarray(np.mean([np.log(np.median(row[picks], axis=1)) for row in cells], axis=0))
+def _log_level(cells: Samples, draws: Draws) -> Samples:
+    return np.asarray(np.mean([np.log(_medians(row, draws)) for row in cells], axis=0))
 
 
 def _check_pairs(base: Samples, other: Samples) -> None:

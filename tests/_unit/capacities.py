@@ -14,6 +14,8 @@ INDEX_COSTS = model.IndexModel(1e-3, 8e-4, 2e-4, 5e-4)
 DOCUMENTS = 10**6
 SECONDS = 5
 NODES = 3
+BULK = 5
+"""Documents of a request where they are all that is sent."""
 SERVICE_PER_S = 100
 """Requests a second that the queue of a load curve answers at most."""
 
@@ -79,9 +81,11 @@ def _cell(challenge, number, shards, replicas, docs, noise, at, cores, table, ti
         left = 1 - docs * index_s - together.taken(model.most_copies(table))
         rates["capacity-query"] = noise * left / query_s
     for kind, rate in rates.items():
-        for i in range(int(rate * SECONDS) + 1):
-            start = at + 1 + round(1000 * SECONDS * times(i / rate / SECONDS))
-            yield Sample(kind, start, kind, 5.0, meta | ({"success-count": 1} if kind == "capacity-index" else {}))
+        answered = BULK if kind == "capacity-index" and not docs else 1
+        of_kind = meta | ({"success-count": answered} if kind == "capacity-index" else {})
+        for i in range(int(rate / answered * SECONDS) + 1):
+            start = at + 1 + round(1000 * SECONDS * times(i * answered / rate / SECONDS))
+            yield Sample(kind, start, kind, 5.0, of_kind)
     for second in range(SECONDS):
         nodes = {
             node: {"at": at + 1000 * second, "cpu_ms": 1000 * cores * second, "queue": second, "rejected": 0}

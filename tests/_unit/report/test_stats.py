@@ -42,6 +42,22 @@ def test_a_ratio_and_a_difference_of_two_races_are_those_of_their_medians(base, 
         assert found.low >= other.min() / base.max() and found.high <= other.max() / base.min()
 
 
+@given(st.lists(times, min_size=6, max_size=300).map(np.array), st.lists(times, min_size=6, max_size=30).map(np.array))
+def test_medians_are_those_of_samples_drawn_with_replacement(base, other):
+    assume(max(map(stats.widening, (base, other))) == 1)
+    rng = np.random.default_rng(stats.SEED)
+    drawn = [np.median(side[rng.integers(0, len(side), (200, len(side)))], axis=1) for side in (base, other)]
+    assert stats.log_error(base, **few) == np.std(np.log(drawn[0]), ddof=1)
+    if len(base) >= stats.FEW:
+        found = stats.median(base, **few)
+        low, high = np.percentile(drawn[0], (2.5, 97.5))
+        assert (found.low, found.high) == (min(low, found.value), max(high, found.value))
+    if min(len(base), len(other)) >= stats.FEW:
+        found = stats.ratio(base, other, **few)
+        low, high = np.percentile(drawn[1] / drawn[0], (2.5, 97.5))
+        assert (found.low, found.high) == (min(low, found.value), max(high, found.value))
+
+
 @given(samples, st.floats(0.5, 2))
 def test_a_slower_race_scales_the_ratio(values, factor):
     plain, slower = stats.ratio(values, values, **few), stats.ratio(values, values * factor, **few)
