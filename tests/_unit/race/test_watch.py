@@ -157,7 +157,7 @@ def test_a_store_that_does_not_answer_in_time_is_lost(tmp_path, store, rally, st
 @pytest.mark.parametrize("health, lost", [("yellow", False), ("red", True)])
 def test_a_store_that_answers_and_has_lost_its_shards_is_lost(tmp_path, store, health, lost):
     store.health = health
-    with python("import time; time.sleep(2.5)") as rally:
+    with python("import time; time.sleep(1.8)") as rally:
         watch = Watch("r", [], store.asked(), tmp_path / "log")
         if lost:
             said = "the metrics store is lost, it has not answered for 1 s (2 shards of its indices are lost)"
@@ -177,7 +177,7 @@ def test_a_store_that_is_gone_is_lost(tmp_path, store, rally):
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_a_store_that_answers_no_is_not_lost(tmp_path, store, status):
     store.status = status
-    with python("import time; time.sleep(2.5)") as rally:
+    with python("import time; time.sleep(1.8)") as rally:
         assert Watch("r", [], store.asked(), tmp_path / "log").wait(rally) == 0
 
 
