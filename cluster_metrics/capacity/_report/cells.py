@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -159,11 +160,11 @@ def _by_kind(race: Race) -> dict[str, dict[str, Cell]]:
 
 
 def _cells(race: Race, kind: str) -> dict[str, Cell]:
-    grouped: dict[tuple[str, int], dict[str, list[Sample]]] = {}
-    for sample in race.samples:
-        if sample.kind in (kind, PREPARE, MONITOR) and sample.meta["pass"] > 0:
-            lists = grouped.setdefault((sample.meta["cell"], sample.meta["pass"]), {kind: [], PREPARE: [], MONITOR: []})
-            lists[sample.kind].append(sample)
+    kinds = (kind, PREPARE, MONITOR)
+    grouped: dict[tuple[str, int], dict[str, list[Sample]]] = defaultdict(lambda: {k: [] for k in kinds})
+    for sample in (sample for k in kinds for sample in race.of(k)):
+        if sample.meta["pass"] > 0:
+            grouped[sample.meta["cell"], sample.meta["pass"]][sample.kind].append(sample)
     found: dict[str, dict[int, Pass]] = {}
     for (name, number_of), of in sorted(grouped.items()):
         if of[PREPARE] and len(of[kind]) > 1:
