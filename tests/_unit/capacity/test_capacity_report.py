@@ -254,6 +254,32 @@ def test_shards_and_replicas_are_changes_held_against_one_shard(challenge, part)
     assert three.costs["target_cpu"].value == pytest.approx(1 / three.times.value, rel=0.05)
 
 
+def test_the_cpu_of_a_change_is_that_of_passes_which_know_it_of_both_sides():
+    race = made("x", "capacity-query", passes=6)
+    unseen = {"1s-0r": 2, "3s-0r": 5}
+    seen = [s for s in race.samples if s.kind != MONITOR or unseen.get(s.meta["cell"]) != s.meta["pass"]]
+    gains = {gain.change.text: gain for gain in capacity_cells.changes(replace(race, samples=seen))}
+    three = gains["3 shards, 0 replicas"]
+    assert three.costs["target_cpu"].n == 4
+    assert three.costs["target_cpu"].value == pytest.approx(1 / three.times.value, rel=0.05)
+
+
+def test_a_pass_of_a_race_that_does_not_say_its_time_lasts_from_its_first_request_to_the_last():
+    race = made("r", "capacity-query")
+    untold = replace(race, parameters={k: v for k, v in race.parameters.items() if k != "cell_seconds"})
+    cells, others = (capacity_cells.cells_of(of, "capacity-query") for of in (race, untold))
+    assert {name: list(cell.steady) for name, cell in others.items()} == dict.fromkeys(cells, [1, 2, 3])
+    for name, cell in cells.items():
+        assert others[name].rates() == pytest.approx(cell.rates(), rel=0.02)
+
+
+def test_what_the_client_used_is_shown_where_it_is_known():
+    race = made("r", "capacity-query")
+    assert row(race, "Bottleneck", "1s-0r")["client"] == "0.20"
+    blind = replace(race, samples=[s for s in race.samples if s.kind != MONITOR])
+    assert row(blind, "Bottleneck", "1s-0r")["client"] is None
+
+
 def test_in_a_mixed_race_cells_are_held_against_one_at_the_same_rate():
     gains = list(capacity_cells.changes(made("x", "capacity-mixed")))
     assert len(gains) == 16 and {gain.against for gain in gains} == {"1s-0r-50", "1s-0r-150"}

@@ -46,6 +46,11 @@ def test_a_cell_in_which_no_document_was_indexed_tells_nothing_of_searches_besid
     assert "3s-0r-50" in text and "3s-0r-150" not in text
 
 
+def test_a_cell_without_documents_is_none_beside_documents():
+    text = beside_documents([made("m", "capacity-mixed", docs=(0, 50))], Models(COSTS, INDEX_COSTS))
+    assert set(re.findall(r"3s-0r\S*", text)) == {"3s-0r-50"}
+
+
 TOGETHER = model.Together(0.3, 0.03)
 """What searches and documents take besides."""
 
@@ -105,7 +110,9 @@ def test_three_nodes_that_carry_less_than_costs_of_fewer_expect_lie_outside():
     assert " 0 of 36 cells lie within" in text
     errors = [float(found) for found in re.findall(r"Error, (?:searches|documents): (.+) % in the median", text)]
     assert all(error == pytest.approx(100, rel=0.1) for error in errors), text
-    for common, rest in re.findall(r"In the median (.+) × what was seen .+ this factor: (.+) % in the median", text):
+    beside = re.findall(r"In the median (.+) × what was seen .+ this factor: (.+) % in the median", text)
+    assert len(beside) == 3
+    for common, rest in beside:
         assert float(common) == pytest.approx(2, rel=0.05) and float(rest) < 5
 
 
