@@ -174,7 +174,7 @@ QUERY_DECOMP = Challenge(
         ROUNDS,
     ),
     compared=Compared(coverage.TYPE, ("wall_ms", "took_ms"), "D_td-serial", "rounds"),
-    minutes=20,
+    minutes=22,
     disk_factor=4,
     test_mode={"passes": 2, "rounds": 2, "warmup_rounds": 1, "warmup_iterations": 1},
     limits=(shards_of_searches, segments, warm("coverage", " of each cell in each pass"), corpus_in_memory),
