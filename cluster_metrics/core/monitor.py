@@ -10,6 +10,7 @@ from esrally.utils import process
 
 from ..wire.requests import request
 from .challenge import Key, Operation, Sample
+from .compilers import Compilers
 from .rounds import Params, Runner
 
 MONITOR = "monitor"
@@ -41,8 +42,9 @@ LOOKED = (
     Key(
         "nodes",
         "",
-        "per node, since its start: its clock, CPU time, garbage collections, merges, throttling, disk and time held "
-        "by its cgroup, and its queues and rejections now, as JSON text",
+        "per node, since its start: its clock, CPU time, that of its compiler where it runs beside the load driver, "
+        "garbage collections, merges, throttling, disk and time held by its cgroup, and its queues and rejections now, "
+        "as JSON text",
     ),
     Key("client_cpu_ms", "ms", "CPU time of all of Rally's processes since their start", optional=True),
     Key("processes", "", "the same of each of them that runs clients, in ms, as JSON text", optional=True),
@@ -79,6 +81,7 @@ class Monitor(Runner):
     def __init__(self) -> None:
         self._rally: list[psutil.Process] = []
         self._workers: set[int] = set()
+        self._compilers = Compilers()
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         of_pools = (f"thread_pool.{pool}.{key}" for pool in POOLS for key in ("queue", "rejected"))
@@ -86,9 +89,14 @@ class Monitor(Runner):
         metrics = "indices,process,thread_pool,jvm,fs,os/merge,indexing"
         stats = await request(es, "GET", f"/_nodes/stats/{metrics}?filter_path={wanted}")
         result: dict[str, Any] = {key: params[key] for key in ("cell", "pass") if key in params}
-        result |= {"weight": 1, "unit": "ops", "nodes": json.dumps(counters(stats))}
+        result |= {"weight": 1, "unit": "ops"}
+        nodes = counters(stats)
         if "load_drivers" not in params.get("parameters", {}):
             result |= self._load_driver()
+            for name, ms in (await self._compilers.spent_ms(es)).items():
+                if name in nodes:
+                    nodes[name]["compiler_ms"] = ms
+        result["nodes"] = json.dumps(nodes)
         await asyncio.sleep(MONITOR_SECONDS)  # no pace of Rally's, which test mode takes away
         return result
 

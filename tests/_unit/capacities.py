@@ -27,8 +27,9 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
     :param shape: factors on throughput by cell.
     :param changes: of its properties: ``parameters``, ``document``, ``failed``, ``busy`` (the part of its share that
         each node uses), ``process`` (cores of the busiest process of Rally), ``of_pass`` (factors on throughput by
-        pass), ``times`` (by cell, when a part of its requests was sent, as part of its time), or of capacity-mixed
-        ``docs`` (documents a second of its cells) and ``together``.
+        pass), ``compiling`` (by pass, the part of its CPU time in which the first node compiles), ``times`` (by cell,
+        when a part of its requests was sent, as part of its time), or of capacity-mixed ``docs`` (documents a second
+        of its cells) and ``together``.
     """
     rng = np.random.default_rng(3)
     samples, at = [], 0
@@ -45,7 +46,8 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
                     cell = _cell(
                         challenge, number, shards, replicas, docs, noise, at, busy * cores, table, times, together
                     )
-                    samples += _with_processes(cell, changes.get("process"))
+                    compiling = changes.get("compiling", {}).get(number)
+                    samples += _compiling(_with_processes(cell, changes.get("process")), compiling)
     parameters = {
         "passes": passes,
         "words_mapping": "heavy",
@@ -66,6 +68,16 @@ def _with_processes(samples, cores):
     for sample in samples:
         if sample.kind == "capacity-monitor" and cores is not None:
             sample.meta["processes"] = json.dumps({"7": cores * sample.at})
+        yield sample
+
+
+def _compiling(samples, part):
+    """Looks tell that of the CPU time of the first node so much went into compiling; nothing of it without a part."""
+    for sample in samples:
+        if sample.kind == "capacity-monitor" and part is not None:
+            nodes = json.loads(sample.meta["nodes"])
+            nodes["node 1"]["compiler_ms"] = part * nodes["node 1"]["cpu_ms"]
+            sample.meta["nodes"] = json.dumps(nodes)
         yield sample
 
 

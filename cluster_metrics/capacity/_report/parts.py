@@ -15,7 +15,7 @@ from _tools.report.section import Block, Figure, Section
 from _tools.report.stability import signed, told, too_few
 from _tools.report.stats import Estimate, geometric_mean
 from _tools.report.steady import PART
-from _tools.report.table import Column, Words
+from _tools.report.table import Column, Words, share
 from _tools.report.table import Table as Sheet
 from _tools.report.text import count, interval, number, percent, started
 from cluster_metrics.capacity.challenge import CLIENTS, INDEX, MONITOR, PREPARE, QUERY
@@ -52,7 +52,8 @@ DRIFT = 0.05
 LATENCY_DRIFT = 0.5
 """The same of the median of latency: near saturation a few per cent of load change it as much."""
 COLUMNS = ("cell", "clients", "pass", "kind", "shards", "replicas", "rate", "documents", "requests", "per_s", "ms",
-           "p50_ms", "p99_ms", "rejected", "queue", "cut_s", "steady", "bottleneck", "shard_table")  # fmt: skip
+           "p50_ms", "p99_ms", "rejected", "queue", "cut_s", "steady", "compiling", "bottleneck",
+           "shard_table")  # fmt: skip
 """Columns of ``es_profile_capacity.csv`` after the start (UTC)."""
 
 
@@ -115,6 +116,7 @@ def sheets(race: Race) -> list[Sheet]:
                     "queue": one.queue(),
                     "cut_s": one.cut_s,
                     "steady": one.steady,
+                    "compiling": _compiling(one),
                     "bottleneck": bottleneck(one, race),
                 }
             )
@@ -234,7 +236,18 @@ def _unsaturated(race: Race, cells: Collection[Cell]) -> Iterator[RaceWarning]:
         yield RaceWarning("not-saturated", seen, option, why, len(idle_cells))
 
 
-def drift_check(race: Race, cells: Iterable[Cell]) -> RaceWarning | str:
+def _warming(cells: Iterable[Cell]) -> str:
+    """How much of their CPU time nodes compiled in the first pass of each cell and in the last, in words; empty where
+    that is not known."""
+    ends = [[cell.steady[end(cell.steady)] for cell in cells if cell.steady] for end in (min, max)]
+    told = [[part for one in passes if (part := _compiling(one)) is not None] for passes in ends]
+    if not all(told):
+        return ""
+    first, last = (percent(float(np.median(parts))) for parts in told)
+    return f" (in the median they compiled for {first} of their CPU time in the first pass, {last} in the last)"
+
+
+def drift_check(race: Race, cells: Collection[Cell]) -> RaceWarning | str:
     """Whether the last pass differs from the first, by the geometric mean over cells: of an open
     loop, whose throughput is what is due, by the median of latency, of the rates at which no node was at its limit:
     beyond, latency says how long the load lasted.
@@ -264,7 +277,8 @@ def drift_check(race: Race, cells: Iterable[Cell]) -> RaceWarning | str:
     bound = f"the bound is ±{percent(most)}"
     if abs(change.value) <= most:
         return f"Drift check: {found}; {bound}."
-    why = f"{bound}: the nodes were not warm, or the machine had other work; ratios within passes suffer less"
+    cause = f"the nodes were not warm{_warming(cells)}, or the machine had other work"
+    why = f"{bound}: {cause}; ratios within passes suffer less"
     return RaceWarning("drift", f"drift: {found}", "raise first_pass_seconds", why, change.value)
 
 
@@ -409,6 +423,11 @@ def _point(value: float) -> Estimate:
     return Estimate(1, value, value, value, float("nan"))
 
 
+def _compiling(one: Pass) -> float | None:
+    """The part of its CPU time in which the node that compiled most did so; None where that is not known."""
+    return max(one.compiling().values(), default=None)
+
+
 def _limits(race: Race) -> list[str | Sheet]:
     def held(one: Pass) -> str:
         shards = "; ".join(f"{node}: {' '.join(shards) or '–'}" for node, shards in one.table.items())
@@ -421,13 +440,15 @@ def _limits(race: Race) -> list[str | Sheet]:
         Words("bottleneck", "bottleneck", of=lambda of: bottleneck(of[2], race)),
         Column("from", "steady from", of=lambda of: f"{of[2].cut_s:.1f} s" if of[2].steady else "never"),
         Words("cores", "CPU cores used", of=lambda of: ", ".join(f"{n} {c:.2f}" for n, c in of[2].cores().items())),
+        share("compiling", "compiling", of=lambda of: _compiling(of[2])),
         Column("client", "client", of=lambda of: f"{client[0]:.2f}" if (client := of[2].client()) else None),
         Column("queue", "queue", of=lambda of: of[2].queue()),
         Column("rejected", "rejected", of=lambda of: of[2].rejected()),
     ]
     text = (
         f"A node that used {BUSY:.0%} of its share of the CPU is the bottleneck, or else a process of the client that "
-        "used so much of a core, or its machine; the queue is the longest that was seen, at one look a second. What "
+        "used so much of a core, or its machine; the queue is the longest that was seen, at one look a second. "
+        "*Compiling* is the part of its CPU time in which the node that compiled most did so: a cold one does. What "
         "lies before the last change of a pass's rate, by which this became steady, counts for nothing."
     )
     return [text, Sheet.of("limits", columns, passes_of(main_cells(race)))]

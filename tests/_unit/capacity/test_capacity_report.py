@@ -280,6 +280,20 @@ def test_what_the_client_used_is_shown_where_it_is_known():
     assert row(blind, "Bottleneck", "1s-0r")["client"] is None
 
 
+def test_what_nodes_compiled_is_shown_by_pass_and_tells_why_a_race_drifts():
+    compiling = {1: 0.4, 2: 0.2, 3: 0.1}
+    race = made("r", "capacity-query", of_pass={1: 0.8}, compiling=compiling)
+    (limits,) = (t for s in sections(race, "Bottleneck") for t in s.tables)
+    assert {r["pass"]: round(r["compiling"], 3) for r in limits.rows} == {"1": 0.4, "2": 0.2, "3": 0.1}
+    assert {r["pass"]: round(r["compiling"], 3) for r in sheets(race)[0].rows} == compiling
+    (drift,) = (w for w in answer_of(race).warnings if w.kind == "drift")
+    told = "they compiled for 40.0 % of their CPU time in the first pass, 10.0 % in the last"
+    assert told in drift.why
+    untold = made("r", "capacity-query", of_pass={1: 0.8})
+    (drift,) = (w for w in answer_of(untold).warnings if w.kind == "drift")
+    assert "compiled" not in drift.why and row(untold, "Bottleneck", "1s-0r")["compiling"] is None
+
+
 def test_in_a_mixed_race_cells_are_held_against_one_at_the_same_rate():
     gains = list(capacity_cells.changes(made("x", "capacity-mixed")))
     assert len(gains) == 16 and {gain.against for gain in gains} == {"1s-0r-50", "1s-0r-150"}

@@ -34,19 +34,28 @@ def test_what_a_node_does_not_tell_is_left_out_and_not_made_0():
     assert told["b"] == told["a"] | {"disk_ops": 8, "disk_write_kb": 40, "disk_busy_ms": 6}
 
 
-def test_a_look_is_one_request_and_asks_for_all_that_it_notes(monkeypatch):
+def answers(method, path, body):
+    """Of one node, whose JVM is this process."""
+    jvm = {"pid": os.getpid(), "start_time_in_millis": 1000 * psutil.Process().create_time()}
+    return {"nodes": {"x": {"name": "a", "jvm": jvm} if path.startswith("/_nodes/jvm") else NODE}}
+
+
+def test_a_look_is_one_request_after_the_first_and_asks_for_all_that_it_notes(monkeypatch):
     slept = []
 
     async def sleep(seconds):
         slept.append(seconds)
 
     monkeypatch.setattr("cluster_metrics.core.monitor.asyncio.sleep", sleep)
-    es = FakeEs(lambda *_: {"nodes": {"x": NODE}})
+    es, look = FakeEs(answers), monitor.Monitor()
     with es.new_request_context():
-        found = asyncio.run(monitor.Monitor()(es, {"parameters": {}}))
+        found = asyncio.run(look(es, {"parameters": {}}))
+        again = asyncio.run(look(es, {"parameters": {}}))
         of_several = asyncio.run(monitor.Monitor()(es, {"parameters": {"load_drivers": 3}}))
-    sent, _ = es.sent
-    assert slept == 2 * [monitor.MONITOR_SECONDS]
+    sent, processes_asked, *others = es.sent
+    assert "/_nodes/jvm" in processes_asked and others == [sent, sent]
+    assert slept == 3 * [monitor.MONITOR_SECONDS]
+    assert [json.loads(of["nodes"])["a"].get("compiler_ms") for of in (found, again, of_several)] == [0, 0, None]
     assert all(path in sent for path in monitor.COUNTERS.values())
     processes = json.loads(found["processes"])
     assert 0 < processes[str(os.getpid())] <= found["client_cpu_ms"]

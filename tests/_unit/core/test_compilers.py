@@ -1,0 +1,83 @@
+"""The compiler threads of nodes of this machine are read, and those of no other."""
+
+import asyncio
+import os
+
+import psutil
+import pytest
+from fakes import FakeEs
+
+from cluster_metrics.core import compilers
+from cluster_metrics.core.compilers import Compilers
+
+TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
+
+
+def thread(root, number, name, user=0, system=0, pid=None):
+    """A thread in a tree like that of ``/proc``."""
+    folder = root / str(pid or os.getpid()) / "task" / str(number)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "stat").write_text(f"{number} ({name}) S 1 2 3 4 5 6 7 8 9 10 {user} {system} 0 0 20\n")
+    return folder
+
+
+def jvm(pid=None, later_s=0.0):
+    began = psutil.Process().create_time() + later_s
+    return {"pid": pid or os.getpid(), "start_time_in_millis": round(1000 * began)}
+
+
+@pytest.fixture
+def proc(tmp_path, monkeypatch):
+    monkeypatch.setattr(compilers, "PROC", tmp_path)
+    return tmp_path
+
+
+def look(reading, **nodes):
+    es = FakeEs(lambda *_: {"nodes": {name: {"name": name, "jvm": of} for name, of in nodes.items()}})
+    with es.new_request_context():
+        return asyncio.run(reading.spent_ms(es)), es.sent
+
+
+def test_the_time_of_compiler_threads_counts_and_of_no_others(proc):
+    thread(proc, 1, "java", user=1000)
+    thread(proc, 2, "C2 CompilerThre", user=30, system=4)
+    thread(proc, 3, "C1 CompilerThre", user=5)
+    found, (sent,) = look(Compilers(), a=jvm())
+    assert found == {"a": pytest.approx(39 * TICK_MS)}
+    assert "/_nodes/jvm" in sent
+
+
+def test_a_thread_that_began_later_counts_and_so_does_one_that_has_ended(proc):
+    reading, first = Compilers(), thread(proc, 2, "C2 CompilerThre", user=30)
+    assert look(reading, a=jvm())[0]["a"] == pytest.approx(30 * TICK_MS)
+    (first / "stat").unlink()
+    first.rmdir()
+    thread(proc, 7, "C2 CompilerThre) (x", user=2)
+    found, sent = look(reading, a=jvm())
+    assert found["a"] == pytest.approx(32 * TICK_MS)
+    assert not sent, "where nodes run was asked before"
+
+
+def test_a_node_of_another_machine_tells_nothing_by_what_has_its_id_here(proc):
+    thread(proc, 2, "C2 CompilerThre", user=30)
+    nobody = max(psutil.pids()) + 10_000
+    assert look(Compilers(), a=jvm(later_s=60), b=jvm(pid=nobody))[0] == {}
+
+
+def test_a_node_that_was_started_anew_is_asked_for_again(proc):
+    reading, old = Compilers(), thread(proc, 2, "C2 CompilerThre", user=30)
+    look(reading, a=jvm())
+    (old / "stat").unlink()
+    for folder in (old, old.parent, old.parent.parent):
+        folder.rmdir()
+    found, sent = look(reading, a=jvm(later_s=60))
+    assert len(sent) == 1 and found == {}
+
+
+def test_a_node_whose_threads_cannot_be_read_tells_none(proc):
+    assert look(Compilers(), a=jvm())[0] == {}
+
+
+def test_without_proc_nobody_is_asked(proc, monkeypatch):
+    monkeypatch.setattr(compilers, "PROC", proc / "none")
+    assert look(Compilers(), a=jvm()) == ({}, [])
