@@ -34,7 +34,7 @@ class Compilers:
             return {}
         if self._pids is None or not all((PROC / str(pid)).exists() for pid in self._pids.values()):
             told = await request(es, "GET", ASKED)
-            jvms = {node["name"]: node["jvm"] for node in told["nodes"].values()}
+            jvms = {node["name"]: node["jvm"] for node in told.get("nodes", {}).values() if "jvm" in node}
             self._pids = {name: jvm["pid"] for name, jvm in jvms.items() if _is_here(jvm)}
         found = {name: self._of(pid) for name, pid in self._pids.items()}
         return {name: ms for name, ms in found.items() if ms is not None}

@@ -25,6 +25,8 @@ def test_searches_and_documents_are_counted_by_cell_and_pass(loaded, recorded, t
         assert row["documents"] == "1000", "what is indexed is never refreshed"
         assert int(row["requests"]) > 5 and float(row["per_s"]) > 2
         assert row["bottleneck"] != "not recorded" and row["rejected"] == "0"
+        assert 0 <= float(row["compiling"]) <= 1
+    assert any(float(row["compiling"]) for row in rows), "nodes that began to search and to index compile"
     left = requests.get(f"{loaded['target']}/_cat/indices/cluster-metrics-words*?h=index", timeout=30).text
     assert not left.split()
     plan = make("plan", RACES="mixed", TARGET_QPS=10)

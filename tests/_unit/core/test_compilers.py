@@ -64,6 +64,13 @@ def test_a_node_of_another_machine_tells_nothing_by_what_has_its_id_here(proc):
     assert look(Compilers(), a=jvm(later_s=60), b=jvm(pid=nobody))[0] == {}
 
 
+def test_a_target_that_does_not_tell_of_processes_has_none_here(proc):
+    for answer in ({}, {"nodes": {"x": {"name": "a"}}}):
+        es = FakeEs(lambda *_, answer=answer: answer)
+        with es.new_request_context():
+            assert asyncio.run(Compilers().spent_ms(es)) == {}
+
+
 def test_a_node_that_was_started_anew_is_asked_for_again(proc):
     reading, old = Compilers(), thread(proc, 2, "C2 CompilerThre", user=30)
     look(reading, a=jvm())

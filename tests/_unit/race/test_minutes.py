@@ -33,7 +33,7 @@ def test_rounds_keep_to_the_time_and_passes_give_way(given):
     assert minutes.fitted("query-decomp", "passes:2") == {"race_minutes": 10}
     assert minutes.fitted("ingest-decomp", "") == {"race_minutes": 10}
     given(MINUTES=challenges()["query-decomp"].minutes)
-    assert minutes.fitted("query-decomp", "") == {"race_minutes": 20}
+    assert minutes.fitted("query-decomp", "") == {"race_minutes": 22}
     given()
     assert minutes.fitted("query-decomp", "") == minutes.fitted("capacity-query", "") == {}
 
@@ -61,11 +61,11 @@ def test_a_challenge_keeps_to_a_time_or_refuses_it_in_one_line(given, challenge)
 
 def test_what_may_be_expected_is_said_before_the_race(given):
     given(MINUTES=10)
-    assert minutes.expected("query-decomp", "").endswith("so about 50 of 100 fit with passes:1; a verdict takes 20")
+    assert minutes.expected("query-decomp", "").endswith("so about 45 of 100 fit with passes:1; a verdict takes 20")
     given(MINUTES=3)
     short = minutes.expected("query-decomp", "")
-    assert "12 s for each round with its share of the set-up, so about 15 of 100 fit with passes:1; this" in short
-    assert short.endswith("a verdict, which takes 20: race with MINUTES=4 or more")
+    assert "13 s for each round with its share of the set-up, so about 13 of 100 fit with passes:1; this" in short
+    assert short.endswith("a verdict, which takes 20: race with MINUTES=5 or more")
     given(MINUTES=60)
     assert "about 10 of 10 fit; this cannot carry a verdict" in minutes.expected("query-decomp", "rounds:10")
     assert minutes.expected("query-decomp", "rounds:10").endswith("race with rounds:20 or more")
