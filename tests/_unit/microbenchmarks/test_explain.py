@@ -242,6 +242,10 @@ def test_how_well_a_break_even_point_is_known_follows_from_the_forks(spread, nar
     low, high = (float(x) for x in re.search(r"By bare loops: \S+ % \[(\S+) %, (\S+) %\]", text).groups())
     assert low <= round(100 * 700 / 30_000, 1) <= high and (high - low < 0.2) is narrow
     assert text.endswith("The intervals overlap.\n")
+    for low, high in ((0.05, 0.06), (0.001, 0.002), (float("nan"), float("nan"))):
+        apart = replace(one, seen=Estimate(20, 0.02, low, high, 0.2))
+        text = explain._break_even(apart, Found.of(race(), results)).text
+        assert text.endswith("The intervals do not overlap, or one is not known.\n")
 
 
 def test_a_break_even_point_of_loops_with_unlike_numbers_of_forks_takes_those_that_all_have():

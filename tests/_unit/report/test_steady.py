@@ -27,6 +27,12 @@ def test_a_rate_without_noise_is_steady_from_the_first_on(spans, rate):
     assert steady_from(np.full(spans, rate)) == 0
 
 
+def test_a_rate_that_ends_at_nothing_is_never_steady():
+    parts = [np.full(6, 50.0), np.full(50, 100.0), np.zeros(6)]
+    assert len(stretches(np.concatenate(parts))) == 3
+    assert steady_from(np.concatenate(parts)) is None and steady_from(np.concatenate(parts[:2])) == 6
+
+
 @pytest.mark.parametrize("n", [*SPANS, 30])
 @pytest.mark.parametrize("spread", [0.05, 0.1, 0.2])
 def test_flat_rates_lose_little(n, spread):
