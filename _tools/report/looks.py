@@ -39,10 +39,10 @@ class Looks:
         """CPU cores that each node used."""
         return self.growth("cpu_ms")
 
-    def compiling(self) -> dict[str, float]:
-        """The part of its CPU time in which each node compiled; none for a node of which that is not known."""
+    def compiling(self) -> float | None:
+        """The part of its CPU time in which the node that compiled most did so; None where that is not known."""
         used = self.cores()
-        return {node: cores / used[node] for node, cores in self.growth("compiler_ms").items() if used.get(node)}
+        return max((ms / used[node] for node, ms in self.growth("compiler_ms").items() if used.get(node)), default=None)
 
     def client(self) -> tuple[float, float] | None:
         """CPU cores that Rally used, and the part of its machine that was busy; None where that was not told twice."""

@@ -17,7 +17,8 @@ from _tools.report.text import interval, number
 
 from . import parts
 from .cells import Cell, bottleneck, clients_of, kinds_of, main_cells, waits_of
-from .parts import UNITS, around, warnings
+from .parts import UNITS, around
+from .warnings import warnings
 
 __all__ = ["answer", "compared_in", "sections", "sheets", "warnings"]
 

@@ -12,7 +12,8 @@ from _tools.report.text import interval, number
 from cluster_metrics.capacity.challenge import INDEX, QUERY
 
 from .cells import Cell, bottleneck, cells_of, changes, compared, compared_in, steady_of
-from .parts import SUMMARY, UNITS, framed, over, sheets, warnings
+from .parts import SUMMARY, UNITS, framed, over, sheets
+from .warnings import warnings
 
 __all__ = ["SUMMARY", "answer", "changes", "compared_in", "sections", "sheets", "warnings"]
 

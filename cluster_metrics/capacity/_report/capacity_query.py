@@ -12,7 +12,9 @@ from cluster_metrics.capacity.challenge import QUERY
 
 from . import model
 from .cells import Cell, changes, compared_in
-from .parts import SUMMARY, answer_of_grid, framed, held_against, reference, sheets, warnings
+from .expected import held_against
+from .parts import SUMMARY, answer_of_grid, framed, reference, sheets
+from .warnings import warnings
 
 __all__ = ["SUMMARY", "answer", "changes", "compared_in", "reference", "sections", "sheets", "warnings"]
 
