@@ -168,10 +168,10 @@ def geometric_mean_ratio(base: Samples, other: Samples, resamples: int = RESAMPL
     :param base: a row per cell, a column per round; all above 0.
     :param other: the same cells in the same order, any number of rounds.
     """
-    before, after = base.shape[1], other.shape[1]
-    values = np.exp(_log_level(other, _draws(after, resamples, before)) - _log_level(base, _draws(before, resamples)))
+    first, second = base.shape[1], other.shape[1]
+    values = np.exp(_log_level(other, _draws(second, resamples, first)) - _log_level(base, _draws(first, resamples)))
     value = math.exp(log_level(other) - log_level(base))
-    return _with_interval(min(base.shape[1], other.shape[1]), value, values)
+    return _with_interval(min(first, second), value, values)
 
 
 def race_ratio(base: Sequence[float], other: Sequence[float]) -> Estimate:
@@ -276,7 +276,8 @@ def _draws(n: int, resamples: int, after: int = 0) -> Draws:
     rng = np.random.default_rng(SEED)
     if after:
         _picks(rng, after, resamples)
-    places = _picks(rng, n, resamples) + n * np.arange(resamples)[:, np.newaxis]
+    places = _picks(rng, n, resamples)
+    places += n * np.arange(resamples)[:, np.newaxis]
     counts = np.bincount(places.ravel(), minlength=n * resamples).reshape(resamples, n)
     return np.ascontiguousarray(counts.T, dtype=np.min_scalar_type(n))
 
