@@ -183,6 +183,8 @@ def test_nodes_that_share_the_cores_freely_are_warned_of():
                                                    (0.85, 0.5, ["not-saturated"])])  # fmt: skip
 def test_a_client_at_its_limit_is_told_from_too_few_clients(process, busy, warned):
     race = made("r", "capacity-query", 6, busy=busy, process=process)
+    for look in race.of(MONITOR):
+        look.meta["processes"] = json.dumps(json.loads(look.meta["processes"]) | {"8": 0.1 * look.at})
     found = answer_of(race).warnings
     assert [w.kind for w in found] == warned
     one = capacity_cells.cells_of(race, "capacity-query")["1s-0r"].passes[1]

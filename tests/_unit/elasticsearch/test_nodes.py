@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from _tools.elasticsearch import cpu, nodes, processes
+from _tools.elasticsearch.nodes import HOST, NodeError, free_port
 from _tools.elasticsearch.security import Security
 
 
@@ -132,3 +134,14 @@ def test_a_cluster_is_up_while_all_its_nodes_are(launcher):
         for process in sleeping:
             process.kill()
             process.wait()
+
+
+def test_a_port_that_is_taken_is_replaced_unless_it_was_asked_for():
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert free_port(port) != port
+        with pytest.raises(NodeError, match=f"^port {port} is in use$"):
+            free_port(port, fixed=True)
+    assert free_port(port) == free_port(port, fixed=True) == port

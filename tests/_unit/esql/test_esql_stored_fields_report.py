@@ -9,6 +9,7 @@ from _tools.report.race import Race, Sample
 from _tools.report.stats import Estimate, crossing
 from _tools.report.write import sheets
 from cluster_metrics.esql._report import esql_stored_fields as esql
+from cluster_metrics.esql.esql_stored_fields import QUERY
 
 SHARES = (1000, 200, 100, 50, 10, 1)
 
@@ -55,7 +56,9 @@ def rows_of(section):
 
 
 def test_the_best_setting_is_the_break_even_point_with_its_interval():
-    text = section(race("a"), "Reading in sequence or not").text
+    of = section(race("a"), "Reading in sequence or not")
+    text = of.text
+    assert all({"as is", "0", "1", "gain"} < row.keys() for row in rows_of(of).values())
     assert text.startswith("Reading in sequence is faster from a share of 0.")
     assert "for texts of 9 characters (26 bytes a document in the index)" in text
     point = esql.break_even(esql.Shares(race("a")), "0", "1", [1, 10, 50, 100, 200])
@@ -172,6 +175,14 @@ def test_a_value_of_the_setting_is_a_change_of_the_mean_over_shares():
         ]
         assert gain.times.value == pytest.approx(float(np.exp(np.mean(expected))), rel=0.02)
     assert list(esql.changes(race("a", settings=("0", "1")))) == []
+
+
+def test_a_setting_without_a_share_is_a_mean_over_the_others():
+    of = race("a")
+    of.samples[:] = [s for s in of.samples if (s.cell, s.kind) != ("5% at 1", QUERY)]
+    assert [gain.change.text for gain in esql.changes(of)] == [
+        f"{esql.SETTING}: {setting}, mean over {shares} shares of the documents" for setting, shares in ((0, 6), (1, 5))
+    ]
 
 
 def slowed(of, ms):

@@ -324,3 +324,6 @@ def test_what_cells_use_is_drawn_round_by_round():
         }
     )
     assert over_rounds(replace(race(), samples=samples[:2]), ("clients", "size")) == []
+    looks = [look(at, disk=0.005, throttled=0.0) for at in (0, 2, 4, 60, 62, 64)]
+    (figure,) = over_rounds(replace(race(), samples=[*samples, *looks]), ("clients", "size"))
+    assert '"disk' in json.dumps(figure.spec) and "throttled" not in json.dumps(figure.spec)

@@ -314,6 +314,17 @@ def test_formats_and_bulk_sizes_are_changes_with_what_they_cost():
     assert large.times.value == pytest.approx(WALL_S[1000] / WALL_S[10_000])
 
 
+def test_the_curves_of_each_corpus_are_drawn_by_themselves():
+    of = race()
+    few = [s for s in of.samples if s.meta.get("bulk_size", 0) in (100, 1000)]
+    other = [replace(s, cell=f"weblogs {s.cell}", meta=s.meta | {"corpus": "weblogs"}) for s in few]
+    cells = Cells(replace(of, samples=[*of.samples, *other]))
+    drawn = {
+        f.caption.split(", ")[1]: {row["at"] for row in f.spec["data"]["values"]} for f in explained._curves(cells)
+    }
+    assert drawn == {"metrics": set(SIZES), "weblogs": {100, 1000}}
+
+
 def test_numbers_of_clients_are_changes_over_the_least():
     of = race()
     cells = [s for s in of.samples if s.kind == "ingest-cell"]

@@ -144,6 +144,25 @@ def test_steps_with_an_index_mode_have_its_settings_and_keep_source(tmp_path):
     assert not {"index.mode", "index.codec"} & set(body["settings"])
 
 
+@pytest.mark.parametrize(
+    "name, kind",
+    [
+        ("keep-alive", "client"),
+        ("clients-2", "client"),
+        ("refresh-off", "settings"),
+        ("translog-async", "settings"),
+        ("values-unindexed", "index"),
+        ("smile", "format"),
+        ("time-series", "index"),
+        ("no-source", "index"),
+    ],
+)
+def test_a_step_is_a_change_of_the_kind_of_what_it_changes(name, kind):
+    (step,) = (step for step in STEPS if step.name == name)
+    change = step.as_change
+    assert (change.kinds, change.text, change.price) == ((kind,), step.text, step.price)
+
+
 def test_each_round_has_every_cell_in_an_order_of_its_own(track):
     params = {"parameters": values(rows_per_epoch=2500, cell_rows=700), "warmup-iterations": 1}
     source = IngestDecompParams(track, params).partition(0, 1)

@@ -188,6 +188,7 @@ def estimate(value, half):
 def test_intervals_of_sums_differences_and_quotients_combine_as_independent_ones():
     a, b = estimate(100.0, 3.0), estimate(60.0, 4.0)
     assert (s := total([a, b])).value == 160 and (s.low, s.high) == (155, 165)
+    assert total([a, replace(b, n=4)]).n == less(a, replace(b, n=4)).n == 4
     assert (d := less(a, b)).value == 40 and (d.low, d.high) == (35, 45)
     q = quotient(b, a)
     rng = np.random.default_rng(0)
@@ -293,6 +294,7 @@ def recorded_results(tmp_path):
 
 def test_recorded_results_are_read_and_explain_a_recorded_race(recorded_results, tmp_path, capsys):
     results = read(*recorded_results)
+    assert sorted(map(str, read(*reversed(recorded_results)))) == sorted(map(str, results))
     assert set(ALL) < {r.loop for r in results}
     assert all(r.each.min() > 0 and len(r.each) == 3 for r in results)
     assert len(table(results).rows) == len(results)

@@ -119,8 +119,9 @@ def test_components_are_what_the_coverages_cost(sections):
 
 
 def test_samples_are_held_against_the_cpu_time(sections):
-    found = rows(sections, "sum")
-    assert found["D_td-serial"]["ratio"].value == pytest.approx(1 / SLOWED)
+    found = rows(sections, "sum")["D_td-serial"]
+    assert found["ratio"].value == pytest.approx(1 / SLOWED)
+    assert found["cpu"] == pytest.approx(SLOWED * found["ms"].value)
 
 
 def test_what_hdr_does_less_and_more_is_different_and_nothing_else_is(sections):
@@ -159,6 +160,15 @@ def test_the_cost_of_the_sampler_is_that_of_the_same_rounds(sections):
     found = rows(sections, "cost")
     assert found["geometric mean"]["wall_ms"].value == pytest.approx(SLOWED)
     assert found["D_td-serial"]["target_cpu_ms"].value == pytest.approx(SLOWED)
+
+
+def test_a_configuration_that_was_never_asked_without_the_sampler_leaves_no_mean_of_its_cost(tmp_path):
+    of = raced(tmp_path, rounds=20)
+    lost = [s for s in of.samples if s.kind == PLAIN and s.cell == "B-serial"]
+    of.samples[:] = [s for s in of.samples if s not in lost]
+    found = rows(explained.sections(of), "cost")
+    assert "B-serial" not in found and found["D_td-serial"]["wall_ms"].value == pytest.approx(SLOWED)
+    assert "wall_ms" not in found["geometric mean"]
 
 
 def test_the_answer_names_methods_and_what_hdr_spares(race):

@@ -32,6 +32,17 @@ def test_the_base_is_the_production_query_sent_as_production_sends_it():
         assert CONFIGURATIONS[name].requests(NODES, 3) == VARIANTS["D_td"].by(transport).requests(NODES, 3)
 
 
+def test_what_gives_other_answers_or_takes_another_index_or_another_client_has_a_price():
+    for c in CONFIGURATIONS.values():
+        other = c.layout or c.probability or c.smile or c.form == "esql" or c.algorithm == "hdr"
+        assert bool(other) == (c.price != "none"), c.name
+
+
+def test_no_two_configurations_ask_the_same():
+    asked = [repr(replace(c, name="", text="", price="", reference={})) for c in CONFIGURATIONS.values()]
+    assert len(set(asked)) == len(asked)
+
+
 def test_every_layout_is_used_and_every_used_layout_exists():
     assert {c.layout for c in CONFIGURATIONS.values() if c.layout} == set(LAYOUTS)
 
@@ -226,6 +237,10 @@ def test_what_ties_is_told_by_the_ratio_within_rounds():
     tied = explained.ties(found, Gate())
     assert "slower" not in explained.ties([p for p in found if p.name != "same"], Gate())
     assert tied and "production" not in tied
+    apart = race(production=(400.0, 0.004), hdr_1=(100.0, 0.0), hdr_2=(100.5, 0.0))
+    for sample in apart.samples:
+        sample.meta["round"] += 20 * (sample.cell == "hdr-2")
+    assert explained.ties([p for p in explained.points(apart) if p.name != BASE], Gate()) == []
 
 
 def test_choosing_the_fastest_is_named_with_what_it_overstates():
@@ -267,6 +282,7 @@ def test_the_answer_recommends_the_fastest_within_the_error(permille, recommende
     made = replace(race(**FIGURES), parameters={"max_error_permille": permille})
     lines = dict(answer_of(made).lines())
     assert lines["recommended"] == recommended
+    assert lines["production"] == "400 ms [400, 400] a coverage; p50 and p90 off by at most 0.4 %"
     assert lines["not beaten"] == "hdr-1, hdr-3, of 4 configurations by time and error"
 
 

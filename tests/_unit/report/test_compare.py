@@ -323,3 +323,10 @@ def test_the_sheet_has_each_figure_of_each_race_and_the_ratio_of_the_judged_one(
     assert [(side["name"], side["races"]) for side in record["sides"]] == [("base", ["base"]), ("slow", ["slow"])]
     assert record["noise_floor"] is None and list(record["figures"]) == ["wall_ms", "took_ms"]
     assert record["rows"] == compare.sheet(found).rows
+
+
+def test_the_method_says_what_a_ratio_is_when_it_is_a_change_and_that_no_floor_is_known():
+    text = told([made("base"), made("new", seed=1)])
+    said = ("Ratio to base of the ", "rounds resampled in each race by itself. A cell improved or ", "it is equivalent")
+    at = [text.index(part) for part in (*said, "Differences are found too often here, since no noise floor is known.")]
+    assert at == sorted(at)

@@ -1,6 +1,7 @@
 """Races whose documents were damaged in the store: a report that says what is missing, or one line."""
 
 import copy
+import json
 from functools import partial
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from stores import RECORDED, Store, documents_of, recorded, reported, written
 
 from _tools.report import write
+from _tools.report.race import Race
 from _tools.report.sound import Clock
 from cluster_metrics.core.challenge import challenges
 
@@ -79,6 +81,13 @@ def change(document, path, how, odd):
 @pytest.mark.parametrize("challenge", CHALLENGES)
 def test_a_race_as_recorded_is_complete_but_for_keys_that_came_later(challenge, tmp_path):
     assert all("an older version of this track" in problem for problem in reported(*stored(challenge), tmp_path))
+
+
+def test_what_a_part_of_a_report_lacks_is_a_fault_that_tells_where():
+    race, found = write.attempted(Race({}, [], {}), lambda race: json.loads("{"))
+    (fault,) = race.faults
+    assert found == [] and fault.startswith("Its samples do not suffice for all of the report: JSONDecodeError (")
+    assert " in decoder.py, line " in fault
 
 
 @pytest.mark.parametrize("seconds", [-3600, 3])

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from _tools.report import plots, timelines
+from _tools.report.plots import quantity
 from _tools.report.sample import Sample
 from _tools.report.stats import Estimate
 
@@ -182,3 +183,13 @@ def test_an_axis_of_time_has_a_width_even_for_a_single_sample():
     sample = Sample("x", 5000, "a", 1.0, {"ms": 7})
     low, high = encoding(timelines.over_time({"a": [sample]}, "ms", "ms").spec, "x", "at")["scale"]["domain"]
     assert low <= 0 < high
+
+
+@given(st.lists(st.floats(1e-6, 1e6), min_size=1))
+def test_an_axis_has_room_for_all_values_and_is_logarithmic_from_a_decade_on(values):
+    axis = quantity(values, "ms")
+    scale = axis["scale"].to_dict()
+    low, high = scale["domain"]
+    assert (scale.get("type") == "log") == ("log scale" in axis["title"]) == (max(values) >= 10 * min(values))
+    assert low <= min(values) and max(values) < high
+    assert high <= 1.04 * max(values) or scale.get("type") == "log" and high / max(values) < (high / low) ** 0.04

@@ -1,5 +1,6 @@
 """What a report warns of."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -105,6 +106,10 @@ def test_the_advice_names_the_parameter_of_the_challenge():
 @pytest.mark.parametrize("spread, rounds", [(0.05, 20), (0.1, 80), (0.15, 180)])
 def test_rounds_needed_grow_with_the_square_of_the_spread(spread, rounds):
     assert stability.rounds_needed(spread, ENOUGH) in (rounds, rounds + 1)
+
+
+def test_without_a_spread_no_round_is_needed():
+    assert stability.rounds_needed(math.nan, ENOUGH) == 0
 
 
 def test_more_rounds_bear_more_noise():

@@ -205,6 +205,8 @@ def test_a_question_without_an_answer_is_lost_alone(track, failure):
     assert len(es.sent) == 2, "one request of each question, sent once"
     good = {t["dependent_timing"]["operation"]: t["success"] for t in result["dependent_timing"]}
     assert good == {name: name.startswith("sketch") for name in explained.QUESTIONS}
+    asked = {t["dependent_timing"]["operation"]: t["searches"] for t in result["dependent_timing"] if t["success"]}
+    assert asked == {"sketch-serial": len(CORPUS.node_names()), "sketch-all": 1}
     assert result["error-count"] == 2 and {t["epoch"] for t in result["dependent_timing"]} == {params["epoch"]}
 
 
