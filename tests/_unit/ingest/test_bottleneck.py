@@ -10,6 +10,7 @@ from _tools.docs.generated import ROOT
 from _tools.report.answer import answer_of
 from _tools.report.race import Sample
 from _tools.report.text import percent
+from cluster_metrics.ingest._report import append_no_conflicts_index_only as append
 from cluster_metrics.ingest._report import bottleneck as b
 from cluster_metrics.ingest._report import ingest, rates
 from cluster_metrics.ingest._report import usage as u
@@ -143,6 +144,7 @@ def test_one_client_that_misses_the_target_is_no_slow_cluster():
     assert target[1].startswith("not reached by these clients, what the cluster can take is not shown: ")
     (missed,) = [w for w in answer_of(of).warnings if w.kind == "target-missed"]
     assert "the cluster may carry more" in missed.text and "this cluster is not" not in missed.text
+    assert "**Not reached by these clients:** the steady rate is " in told(of)
 
 
 def test_a_full_target_that_misses_the_target_is():
@@ -150,6 +152,11 @@ def test_a_full_target_that_misses_the_target_is():
     first, target, *_ = answer_of(of).lines()[1:]
     assert first[1].startswith("target's CPU: target-1 used 97.5 % of its CPU; ")
     assert target[1].startswith("not reached: ")
+    assert "**Not reached:** the steady rate is " in told(of)
+
+
+def told(of):
+    return "".join(section.text for section in append.sections(of))
 
 
 def cell(name, **meta):

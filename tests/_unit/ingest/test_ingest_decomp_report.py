@@ -208,7 +208,10 @@ def test_the_ceiling_is_what_the_targets_cpu_takes_of_all_its_cores():
     assert "target's 2.00 cores always at work, it would be 5.00 × [5.00, 5.00] the naive client" in text
 
 
-@pytest.mark.parametrize("took_ms, said", [(5.0, "at least that fine"), (199.0, "means little"), (0.0, "means little")])
+@pytest.mark.parametrize(
+    "took_ms, said",
+    [(1.0, "at least that fine"), (5.0, "at least that fine"), (199.0, "means little"), (0.0, "means little")],
+)
 def test_the_resolution_of_took_is_said(took_ms, said):
     of = race(took_ms=took_ms)
     for sample in of.samples[1::2]:  # the least of all counts

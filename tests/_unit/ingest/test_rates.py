@@ -51,6 +51,12 @@ def test_the_steady_window_has_no_bucket_of_the_first_tenth_and_none_in_which_a_
     assert found.steady.tolist() == pytest.approx([2000] * 17)
 
 
+@pytest.mark.parametrize("seconds, buckets", [(6, 0), (7, 5)])
+def test_a_steady_window_has_five_buckets_or_none(seconds, buckets):
+    found = loaded([bulk(1, 0, i / 10) for i in range(10 * seconds)])
+    assert (found.width, len(found.steady)) == (1.0, buckets)
+
+
 def test_merges_are_of_the_buckets_in_which_the_monitor_saw_them_while_the_load_ran():
     looks = [look(at, merges) for at, merges in ((-1, 1), (2.5, 1), (7, 2), (10, 0), (25.2, 1), (26, 1))]
     assert loaded([*UNEVEN, *looks]).merging == {2, 7, 24}

@@ -134,6 +134,9 @@ def test_what_hdr_does_less_and_more_is_different_and_nothing_else_is(sections):
         "SumAggregator$1": "not shown",
     }
     assert off["org.elasticsearch.tdigest.MergingDigest.add"]["off"].value == pytest.approx(-360, abs=25)
+    text = "".join(section.text for section in sections)
+    (told,) = re.findall(r"\*\*D_td-serial → D_hdr-serial:\*\* (\d+) → (\d+) ms of CPU time; 2 of 4 methods", text)
+    assert [int(ms) for ms in told] == [pytest.approx(TICK_MS * n, rel=0.05) for n in (120, 60)]
 
 
 def test_the_part_that_the_ways_differ_most_on_is_named_with_the_least_and_the_greatest_share(sections):

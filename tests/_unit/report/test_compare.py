@@ -72,6 +72,12 @@ def test_the_mean_over_a_part_of_the_cells_of_a_floor_is_widened_too():
         assert "not shown (could be −" in row(told(races, floor), "Against base", cell)
 
 
+def test_a_cell_that_a_floor_lacks_has_none_of_its_own():
+    floor = noise.measure([made(f"aa-{i}", seed=20 + i, costs={"A-serial": 20.0}) for i in range(5)])
+    found = told([made("base", seed=1), made("slow", 1.3, seed=2)], floor)
+    assert " – |" in row(found, "Against base", "D_td-serial") and " – |" not in row(found, "Against base", "A-serial")
+
+
 def test_too_few_rounds_get_no_verdict():
     text = told([made("base", rounds=19), made("slow", 2, rounds=40)], quiet_floor())
     assert " not enough samples |" in row(text, "Against base", "D_td-serial")

@@ -36,8 +36,9 @@ def test_requests_of_a_task_are_joined_until_another_begins():
 
 
 def test_section_tells_when_each_task_ran_and_what_is_left():
+    at = 1_800_000_000_000
     (section,) = schedule.sections(
-        race(request("load", 0, 2000), request("ask", 6000, 1000, "warmup"), request("ask", 7000, 3000))
+        race(request("load", at, 2000), request("ask", at + 6000, 1000, "warmup"), request("ask", at + 7000, 3000))
     )
     rows = [
         [cell.strip() for cell in line.split("|")[1:-1]] for line in section.text.splitlines() if line.startswith("|")
