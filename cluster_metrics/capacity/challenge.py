@@ -206,7 +206,7 @@ CHALLENGES = (
                 high=10_000_000,
             ),
         ),
-        minutes=25,
+        minutes=24,
         disk_factor=52,
         role="cluster-metrics-race-settings",
     ),
