@@ -59,6 +59,8 @@ def refused(monkeypatch, capsys, target, **variables):
         ("HOSTS", "here", "allowed is host:port,host:port"),
         ("HOSTS", "here:99999", "HOSTS is [here:99999]"),
         ("HOSTS", "here:0", "HOSTS is [here:0]"),
+        ("HOSTS", "here:9200,here:0", "HOSTS is [here:9200,here:0]"),
+        ("HOSTS", "here:9200,no/host:9200", "HOSTS is [here:9200,no/host:9200]"),
         ("HOSTS", "here:٩٢٠٠", "HOSTS is [here:٩٢٠٠]"),
         ("HOSTS", "a:1,,b:2", "HOSTS is [a:1,,b:2]"),
         ("HOSTS", "[::1:9200", "HOSTS is [[::1:9200]"),

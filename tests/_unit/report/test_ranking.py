@@ -9,7 +9,7 @@ import pytest
 from races import MACHINE, TARGET, made
 from stores import Store, documents_of, recorded
 
-from _tools.report import write
+from _tools.report import changes, write
 from _tools.report.answer import times_as_fast
 from _tools.report.cells import Cells
 from _tools.report.changes import COSTS, answer_of, sections
@@ -156,6 +156,12 @@ def test_the_answer_names_the_best_of_each_kind():
     ]
     nothing = of(race("a", costs=dict.fromkeys(COSTS_OF, 300.0)))
     assert dict(answer_of(nothing).lines())["recommended"].startswith("nothing: ")
+
+
+def test_the_answer_names_two_changes_of_a_part_and_one_combination():
+    both, msearch, _ = of(race("a")).changes
+    named = [finding.name for finding in changes._best([both] * 2 + [msearch] * 3)]
+    assert named == ["query, client"] * 2 + ["query, client and query"]
 
 
 def test_recorded_races_are_ranked_with_what_their_changes_cost():
