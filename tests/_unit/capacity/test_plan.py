@@ -119,6 +119,10 @@ def test_both_readings_of_one_number_of_nodes_expect_the_same_there_and_less_of_
     assert rate(other, four, 2, 10**6) < rate(costs, four, 2, 10**6)
 
 
+def test_the_most_copies_are_those_of_the_node_that_holds_most():
+    assert model.most_copies({"a": ["0p", "1r"], "b": ["1p"], "c": []}) == 2
+
+
 def test_too_few_cells_are_held_out_of_nothing():
     assert np.isnan(model.held_out(cells(COSTS, rate)[:3], model.QueryModel)).all()
 

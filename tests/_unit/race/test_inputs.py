@@ -267,5 +267,8 @@ def test_the_command_line_of_a_race_is_what_the_variables_say(started, monkeypat
     ending = ["--test-mode", "--on-error=abort"]
     found = command.command("h:1", "o.json", '{"rounds": 2}', "x")
     assert found == [*line, "--user-tags=a:b,c:d,delay_ms:2.5", *ending]
+    monkeypatch.delenv("DELAY_MS")
+    assert command.command("h:1", "o.json", '{"rounds": 2}', "x") == [*line, "--user-tags=a:b,c:d", *ending]
+    monkeypatch.setenv("DELAY_MS", "2.5")
     found = command.command("h:1", "o.json", '{"rounds": 2}', "x", "calibrates:y")
     assert found == [*line, "--user-tags=calibrates:y,delay_ms:2.5", *ending]

@@ -221,6 +221,7 @@ def test_what_races_of_a_side_differ_by_takes_a_verdict_back():
 def test_one_race_may_stand_against_several_but_not_against_two():
     found = page(sides.comparison({"a": replicates("one", races=1), "b": replicates("three", 1.2)}, None))
     assert " regressed |" in row(found, "Against one-0", "D_td-serial")
+    assert "races together" not in found
     few = page(sides.comparison({"a": replicates("one", races=1), "b": replicates("two", 1.2, 2)}, None))
     assert " not enough samples |" in row(few, "Against one-0", "D_td-serial")
     alone = sides.comparison({"a": replicates("one", races=1), "b": replicates("two", races=1, rounds=1)}, None)

@@ -6,8 +6,8 @@ import pytest
 from races import MACHINE, TARGET, made
 
 from _tools.report.sample import Sample
-from _tools.report.sound import SHOWN, Clock, Sound, gaps, listed, printable, read_check
-from cluster_metrics.core.challenge import challenges
+from _tools.report.sound import SHOWN, Clock, Sound, gaps, listed, odd_figure, printable, read_check
+from cluster_metrics.core.challenge import Key, challenges
 from cluster_metrics.core.index import CHECKS
 
 CELLS = "A-serial, D_td-msearch, D_td-serial"
@@ -155,3 +155,22 @@ def test_many_names_are_cut_with_how_many_more_there_are():
 def test_texts_are_escaped_however_deep_and_numbers_kept():
     odd = {"a\n": [1, {"b": "c\r", "d": None}], "e": 2.5}
     assert printable(odd) == {"a\\n": [1, {"b": "c\\r", "d": None}], "e": 2.5}
+
+
+@pytest.mark.parametrize(
+    "value, sound",
+    [
+        (["a", "b"], True),
+        ([], True),
+        (["a", 7], False),
+        ([7, "a"], False),
+        ("a", True),
+        (True, True),
+        (7, True),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_a_key_without_a_unit_is_a_text_a_number_or_names_and_one_with_a_unit_a_number(value, sound):
+    assert odd_figure([Key("names", "", "of something")], {"names": value}) == ("" if sound else "names")
+    assert odd_figure([Key("took", "ms", "of something")], {"took": value}) == ("" if value == 7 else "took")

@@ -181,7 +181,7 @@ def test_autocorrelation_is_that_of_the_neighbours_without_bias():
     assert stats.autocorrelation(np.ones(20)) == 0 and stats.autocorrelation(np.arange(5.0)) == 0
 
 
-@pytest.mark.parametrize("value, half", [(1.0, 0.1), (1.005, 0.2), (1.05, 0.3), (0.9, 0.4), (0.7, 0.5)])
+@pytest.mark.parametrize("value, half", [(1.0, 0.1), (1.005, 0.2), (1.015, 0.3), (1.05, 0.3), (0.9, 0.4), (0.7, 0.5)])
 def test_what_is_not_shown_would_be_decided_by_so_many_units(value, half):
     def after(units):
         return judge([about(value, half * math.sqrt(20 / units), n=units)], Gate())[0].verdict
