@@ -1,5 +1,7 @@
 """The statistics hold what they promise, for any samples and on average."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -261,3 +263,16 @@ def test_a_drift_is_told_from_the_first_round_to_the_last(rounds, slope, first):
     assume(abs(slope) > 1e-6)
     values = first * np.exp(slope * np.arange(rounds))
     assert scatter.drift(values, 50).change == pytest.approx(values[-1] / values[0] - 1)
+
+
+def test_an_interval_that_is_widened_keeps_its_shape():
+    """Of the same samples, in an order in which they resemble their neighbours and in one in which they do not."""
+    resembling = np.exp(3 * np.linspace(0, 1, 40) ** 4)
+    apart = np.random.default_rng(1).permutation(resembling)
+    factor = stats.widening(resembling)
+    assert factor > 2 and stats.widening(apart) == 1
+    for statistic in (stats.median, stats.mean):
+        wide, plain = statistic(resembling), statistic(apart)
+        up, down = math.log(wide.high / wide.value), math.log(wide.value / wide.low)
+        assert up == pytest.approx(factor * math.log(plain.high / plain.value), rel=0.2)
+        assert down == pytest.approx(factor * math.log(plain.value / plain.low), rel=0.2)
