@@ -33,7 +33,7 @@ def of_client(used, busy, idle, **processes):
 
 LOOKS = Looks(
     [
-        look(1000, FIRST, **of_client(100, 1000, 500, p7=10, p8=20)),
+        look(1000, FIRST, **of_client(100, 1000, 500, p6=9, p7=10, p8=20)),
         look(2000, BETWEEN, **of_client(500, 1100, 510, p7=11, p8=21)),
         look(5000, LAST, **of_client(900, 4000, 1500, p7=410, p8=3020, p9=5)),
     ]

@@ -8,7 +8,8 @@ import pytest
 from capacities import made
 from hypothesis import given
 from hypothesis import strategies as st
-from stores import Store, recorded
+from races import made
+from stores import Store, documents_of, recorded
 
 from _tools.race.rally import Store as Named
 from _tools.race.rally import write_configuration
@@ -361,3 +362,11 @@ def test_what_a_function_makes_of_a_race_is_made_once():
     race, calls = made("x", "capacity-query"), []
     assert race.once(lambda race: race.id) == "x"
     assert [race.once(calls.append), race.once(calls.append)] == [None, None] and calls == [race]
+
+
+@pytest.mark.parametrize("later_is_read_first", [True, False])
+def test_a_race_is_what_its_first_check_by_time_told(later_is_read_first):
+    document, (check, *hits) = documents_of(made("x", rounds=2))
+    later = check | {"@timestamp": 9, "meta": check["meta"] | {"parameters": json.dumps({"nodes": 7})}}
+    checks = [later, check] if later_is_read_first else [check, later]
+    assert race_of(document, [*checks, *hits]).parameters["nodes"] == 30
