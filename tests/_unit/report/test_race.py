@@ -5,10 +5,10 @@ import json
 import math
 
 import pytest
+import races
 from capacities import made
 from hypothesis import given
 from hypothesis import strategies as st
-from races import made
 from stores import Store, documents_of, recorded
 
 from _tools.race.rally import Store as Named
@@ -366,7 +366,7 @@ def test_what_a_function_makes_of_a_race_is_made_once():
 
 @pytest.mark.parametrize("later_is_read_first", [True, False])
 def test_a_race_is_what_its_first_check_by_time_told(later_is_read_first):
-    document, (check, *hits) = documents_of(made("x", rounds=2))
+    document, (check, *hits) = documents_of(races.made("x", rounds=2))
     later = check | {"@timestamp": 9, "meta": check["meta"] | {"parameters": json.dumps({"nodes": 7})}}
     checks = [later, check] if later_is_read_first else [check, later]
     assert race_of(document, [*checks, *hits]).parameters["nodes"] == 30
