@@ -145,6 +145,7 @@ def test_one_client_that_misses_the_target_is_no_slow_cluster():
     (missed,) = [w for w in answer_of(of).warnings if w.kind == "target-missed"]
     assert "the cluster may carry more" in missed.text and "this cluster is not" not in missed.text
     assert "**Not reached by these clients:** the steady rate is " in told(of)
+    assert " What it can take is not shown." in told(of)
 
 
 def test_a_full_target_that_misses_the_target_is():
@@ -153,6 +154,7 @@ def test_a_full_target_that_misses_the_target_is():
     assert first[1].startswith("target's CPU: target-1 used 97.5 % of its CPU; ")
     assert target[1].startswith("not reached: ")
     assert "**Not reached:** the steady rate is " in told(of)
+    assert "What it can take" not in told(of)
 
 
 def told(of):
