@@ -42,7 +42,8 @@ class Looks:
     def compiling(self) -> float | None:
         """The part of its CPU time in which the node that compiled most did so; None where that is not known."""
         used = self.cores()
-        return max((ms / used[node] for node, ms in self.growth("compiler_ms").items() if used.get(node)), default=None)
+        compiled = self.growth("compiler_ms")
+        return max((cores / used[node] for node, cores in compiled.items() if used.get(node)), default=None)
 
     def client(self) -> tuple[float, float] | None:
         """CPU cores that Rally used, and the part of its machine that was busy; None where that was not told twice."""
