@@ -110,9 +110,9 @@ def _warming(cells: Iterable[Cell]) -> str:
 
 
 def drift_check(race: Race, cells: Collection[Cell]) -> RaceWarning | str:
-    """Whether the last pass differs from the first, by the geometric mean over cells: of an open
-    loop, whose throughput is what is due, by the median of latency, of the rates at which no node was at its limit:
-    beyond, latency says how long the load lasted.
+    """Whether the last pass differs from the first, by the geometric mean over cells: of throughput, or of the median
+    of latency in an open loop, whose throughput is what is due, at the rates at which no node was at its limit: beyond,
+    latency says how long the load lasted.
 
     :return: a warning if it does by more than a bound, else what was found; empty where no cell has two passes.
     """
