@@ -194,9 +194,9 @@ def lay_out_passes(schedule: list, parameters: Mapping[str, Any]) -> list:
 
     All copies keep the names of their tasks, so Rally's summary and ``compare`` show one row per cell over all passes;
     only the first is marked for reporting. Where cells are loaded for a time, pass 0 goes first, which warms up the
-    nodes for a time of its own, that the cells share, without the rates of the cells, and counts for nothing. Where
-    what goes ahead makes indices ``anew`` the time is that of passes -1 and 0: the first pass in new indices is slower
-    once more.
+    nodes for a time of its own, that the cells share in proportion to the ``work`` of their operations (1 where none
+    says), without the rates of the cells, and counts for nothing. Where what goes ahead makes indices ``anew`` the time
+    is that of passes -1 and 0: the first pass in new indices is slower once more.
 
     :param parameters: track parameters as resolved.
     """
@@ -208,15 +208,18 @@ def lay_out_passes(schedule: list, parameters: Mapping[str, Any]) -> list:
     timed = any(task.time_period for cell in cells.values() for task in cell)
     anew = any(task.operation.params.get("anew", False) for element in ahead for task in element)
     uncounted = 1 + anew if timed else 0
+    work = {name: max(task.operation.params.get("work", 1) for task in cell) for name, cell in cells.items()}
+    seconds = parameters["first_pass_seconds"] / uncounted / sum(work.values()) if uncounted else 0
     for number in range(1 - uncounted, passes + 1):
         order = shuffled(sorted(cells), parameters["seed"], "pass", number)
         first = not copies
         for element in copy.deepcopy([*ahead, *map(cells.__getitem__, order)]):
+            name = next(iter(element)).name
             for task in element:
                 if not first:
                     task.operation.params["include-in-reporting"] = False
                 if number < 1 and task.time_period:
-                    task.time_period = math.ceil(parameters["first_pass_seconds"] / uncounted / len(cells))
+                    task.time_period = math.ceil(seconds * work[name])
                 task.operation.params |= {"pass": number, "warmup-iterations": task.warmup_iterations}
             copies.append(element)
         for part in copy.deepcopy(plans):

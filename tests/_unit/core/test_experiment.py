@@ -66,6 +66,22 @@ def test_cells_that_are_loaded_for_a_time_begin_uncounted_and_each_pass_is_prepa
         assert {t.operation.params.get("include-in-reporting", True) for t in of} == {not i}
 
 
+def test_cells_share_the_time_that_warms_up_by_their_work():
+    schedule = [
+        Element(tasks=[task(f"query-{i}", "capacity-query"), task(f"m-{i}", "capacity-monitor")]) for i in (1, 3)
+    ]
+    for load in (task for element in schedule for task in element):
+        load.time_period = 8
+    schedule[1].tasks[0].operation.params["work"] = 3
+    laid_out = lay_out_passes(schedule, values(seed=42, passes=1, first_pass_seconds=90))
+    periods = {(t.name, t.operation.params["pass"]): t.time_period for element in laid_out for t in element}
+    assert periods == {
+        (name, number): 8 if number else 23 if name.endswith("1") else 68
+        for name in ("query-1", "m-1", "query-3", "m-3")
+        for number in (0, 1)
+    }
+
+
 def test_without_cells_no_pass_is_prepared():
     schedule = [task("build", "capacity-build"), task("prepare", "capacity-pass"), task("drop", "capacity-drop")]
     assert [t.name for t in lay_out_passes(schedule, values())] == ["build", "drop"]
