@@ -1,11 +1,13 @@
 """The pages that people read: every link leads somewhere, and none is longer than a page should be."""
 
 import re
+import runpy
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from _tools.docs import generated
 from _tools.docs.generated import pages
 
 ROOT = Path(__file__).parents[3]
@@ -43,6 +45,12 @@ def broken(name):
         path = (ROOT / name).parent / file if file else ROOT / name
         if not path.exists() or anchor and anchor not in anchors(path.read_text()):
             yield target
+
+
+def test_make_docs_writes_the_pages_and_says_which(monkeypatch, capsys):
+    monkeypatch.setattr(generated, "write_pages", lambda: ["docs/parameters.md", "README.md"])
+    runpy.run_module("_tools.docs")
+    assert capsys.readouterr().out == "written to docs/parameters.md\nwritten to README.md\n"
 
 
 @pytest.mark.parametrize("name", written())

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -98,6 +99,24 @@ def test_a_process_that_was_given_the_number_of_a_node_that_ended_is_left_alone(
     finally:
         other.kill()
         other.wait()
+
+
+def test_a_cluster_is_ready_once_all_its_nodes_are_in_it_and_are_its_own(launcher, monkeypatch):
+    def answer(**of):
+        return SimpleNamespace(ok=True, json=lambda: of)
+
+    def node(logs):
+        return answer(nodes={"x": {"settings": {"path": {"logs": str(logs)}}}})
+
+    own, other = node(launcher.root / "some-1"), node("/elsewhere")
+    late, ready = answer(timed_out=True), answer(timed_out=False)
+    answers, asked = [late, ready, other, late, ready, own, "none is left"], []
+    session = SimpleNamespace(get=lambda url, timeout: asked.append(url) or answers.pop(0))
+    monkeypatch.setattr(nodes.Cluster, "session", lambda cluster: session)
+    monkeypatch.setattr(nodes.time, "sleep", lambda seconds: None)
+    runs = SimpleNamespace(poll=lambda: None)
+    launcher._wait_until_ready(nodes.Cluster("some", "8.17.2", [9200, 9201]), [runs, runs])
+    assert answers == ["none is left"] and "/_cluster/health?wait_for_nodes=2&" in asked[0]
 
 
 def test_requests_go_to_the_coordinator_alone_where_there_is_one():

@@ -53,6 +53,11 @@ def test_the_formats_of_a_cell_differ_in_nothing_else():
     assert plain.reads == own.reads == READ
 
 
+def test_another_seed_gives_another_log_and_the_same_one_the_same():
+    one, again, other = (list(WebLogs(70, seed).rows()) for seed in (7, 7, 8))
+    assert one == again and all(a != b for a, b in zip(one, other))
+
+
 @pytest.mark.parametrize("encoding", ["json", "smile-32", "smile-64"])
 def test_batches_are_the_first_lines_of_the_log_in_every_format(tmp_path, encoding):
     log = WebLogs(150, 7)

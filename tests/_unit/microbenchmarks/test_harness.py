@@ -197,3 +197,16 @@ def test_inputs_are_of_the_track_parameters_with_no_more_of_each_text_and_bulk_t
     assert (found.texts.documents, found.texts.values) == (documents, 1000)
     assert found.record()["text_documents"] == documents and found.record()["bulk_rows"] == bulk_rows
     assert found.metrics.rows_per_epoch == of_epoch
+
+
+@pytest.mark.parametrize(
+    "script, said",
+    [
+        ("echo Exception in thread main: it broke >&2; exit 3", "Exception in thread main: it broke"),
+        ("exit 3", "JMH ended with 3"),
+        (f"echo '{jmh.REFUSED}not so'; exit 1", "not so"),
+    ],
+)
+def test_a_jmh_that_ends_badly_is_an_error_whatever_it_said(tmp_path, script, said):
+    with pytest.raises(RaceError, match=f"^{said}$"):
+        jmh._watched(["sh", "-c", script], tmp_path / "none.log")

@@ -8,6 +8,7 @@ import pytest
 
 from _tools.microbenchmarks import client, micro
 from _tools.microbenchmarks.inputs import Inputs
+from _tools.microbenchmarks.results import of_jmh
 from _tools.race import rally
 from _tools.race.variables import VARIABLES, Exit, RaceError
 from cluster_metrics.core.experiment import check
@@ -86,3 +87,11 @@ def test_a_parameter_that_is_not_allowed_is_refused_before_anything_is_measured(
 
 def test_results_are_added_to_those_of_earlier_runs(measured):
     assert [measured(BENCH="client")["client"] for _ in range(2)] == [[], []]
+
+
+def test_the_drift_of_a_benchmark_is_how_much_its_last_iterations_take_more_than_its_first():
+    name, parameters = "clustermetrics.micro.HdrBenchmark.coverage", {"field": "cpu", "digits": "3"}
+    forks = {"rawData": [[100.0, 90.0, 110.0], [100.0, 500.0, 130.0]]}
+    measured = {"benchmark": name, "params": parameters, "primaryMetric": forks, "secondaryMetrics": {}}
+    found = of_jmh(measured, {"input": {"rows_per_epoch": 10, "nodes": 1}})
+    assert found.drift == pytest.approx(0.2)

@@ -1,18 +1,21 @@
 """The query cache is off where time is decomposed, on where it is a configuration, and said either way."""
 
 import asyncio
+import contextlib
 import json
 from pathlib import Path
 
 import pytest
+from esrally.exceptions import RallyAssertionError
 from fakes import FakeEs, rows, track_of, values
 
 from _tools.report.race import Race, Sample
+from cluster_metrics.core.index import MARK
 from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.query._report import query_frontier, server
 from cluster_metrics.query.cache import SETTING, lookups, query_cache
 from cluster_metrics.query.configurations import CACHED, CONFIGURATIONS, LAYOUTS
-from cluster_metrics.query.layouts import BuildLayouts, LayoutsParams, without_mode
+from cluster_metrics.query.layouts import BuildLayouts, DropLayouts, LayoutsParams, without_mode
 from cluster_metrics.query.query_frontier import REPEATED, FrontierParams, FrontierRunner
 
 ROOT = Path(__file__).parents[3]
@@ -71,6 +74,19 @@ def test_every_index_is_created_without_the_cache_but_the_one_that_shows_it(tmp_
     on = [index for index, body in bodies.items() if body["settings"][SETTING]]
     assert on == ["/cluster-metrics-cached"] == [f"/{server.MEANT}"]
     assert bodies[on[0]]["mappings"] == BODY["mappings"]
+
+
+@pytest.mark.parametrize("mark, foreign, dropped", [(MARK, False, True), ("", False, False), ("", True, True)])
+def test_an_index_that_is_not_the_tracks_own_is_dropped_only_where_that_is_asked_for(tmp_path, mark, foreign, dropped):
+    name = "cluster-metrics-cached"
+    es = FakeEs(lambda method, path, body: {name: {"mappings": {"_meta": {"created_by": mark}}}})
+    corpus = Metrics(nodes=NODES, tasks=3, rows_per_epoch=25, epochs=1)
+    track = track_of(corpus, root=tmp_path, indices={"cluster-metrics": json.loads(json.dumps(BODY))})
+    given = values(configurations=["cached"], delete_foreign_index=foreign)
+    drop = DropLayouts()(es, LayoutsParams(track, {"parameters": given}).params())
+    with contextlib.nullcontext() if dropped else pytest.raises(RallyAssertionError, match=name):
+        asyncio.run(drop)
+    assert (f"DELETE /{name}" in es.sent) is dropped
 
 
 def test_a_further_index_differs_from_the_production_index_in_its_layout_alone(tmp_path):

@@ -161,6 +161,11 @@ def test_parts_aggregations_and_rounds_are_drawn_and_the_rounds_are_judged():
     assert "- **Warning:** drift: configurations together change by +" in sections["How far to trust this"].text
 
 
+def test_rounds_are_held_against_those_without_the_profiler():
+    spread = of(race(inflation=3.0), "spread")
+    assert "cv_ratio" not in spread["profile-off"] and spread["profile-on"]["cv_ratio"] == pytest.approx(0)
+
+
 def test_no_round_and_no_time_are_no_error():
     assert report.sections(Race({"race-id": "x", "challenge": "query-profile"}, [], {})) == []
     whole = race()

@@ -271,3 +271,17 @@ def test_an_embedded_target_is_started_by_its_variables_with_data_that_fit_it(
     of = ("version", "nodes", "heap", "port", "port_is_fixed", "secured", "cores", "coordinator")
     assert tuple(made[key] for key in of) == started and made["data"] == tmp_path / folder
     assert made["name"] == "target" and made["outlive"] and made["variables"] == clusters.target_variables()
+
+
+def test_a_cluster_that_a_race_starts_ends_with_it_however_it_ends(given):
+    given()
+    told = []
+    launcher = types.SimpleNamespace(running=lambda name: None, stop=lambda name: told.append(("stopped", name)))
+
+    def start(_, outlive):
+        told.append(("outlives", outlive))
+        return Cluster("target", "8.17.2", [9200])
+
+    with pytest.raises(ZeroDivisionError), clusters.cluster(launcher, "target", start):
+        raise ZeroDivisionError
+    assert told == [("outlives", False), ("stopped", "target")]

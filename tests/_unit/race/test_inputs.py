@@ -2,6 +2,7 @@
 
 import os
 import re
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given, settings
@@ -245,15 +246,16 @@ def test_a_race_without_delay_carries_no_tag_of_it(started, monkeypatch):
     assert not any("delay_ms" in argument for argument in command.command("h:1", "", "", "x"))
 
 
-def test_down_stops_what_runs_whatever_is_set(monkeypatch):
-    class Stopped:
-        def stop(self, name):
-            return False
-
-    monkeypatch.setattr(command, "Launcher", lambda *args: Stopped())
+def test_down_stops_all_that_up_may_start_whatever_is_set(monkeypatch, capsys):
+    stopped = []
+    launcher = SimpleNamespace(stop=lambda name: stopped.append(name) or name == "target")
+    monkeypatch.setattr(command, "Launcher", lambda *args: launcher)
     monkeypatch.setenv("PORT", "odd")
     monkeypatch.setattr("sys.argv", ["_tools.race", "down"])
     assert command.main() == Exit.DONE
+    assert sorted(stopped) == ["metrics-store", "sketch-server", "target"]
+    said = capsys.readouterr().out
+    assert "the target is stopped\n" in said and "the sketch-server was not running\n" in said
 
 
 def test_the_command_line_of_a_race_is_what_the_variables_say(started, monkeypatch):

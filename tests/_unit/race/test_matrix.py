@@ -100,3 +100,14 @@ def test_a_trial_passes_by_its_exit_code_and_takes_no_variable_of_this_run(tmp_p
     found = matrix._trial("Python", "3.12", "x", tmp_path, ["sh", "-c", script])
     assert (found.of, found.version, found.what) == ("Python", "3.12", "x")
     assert (found.passed, found.why) == (passed, why)
+
+
+@pytest.mark.parametrize("passed, code", [((False, True), 1), ((True, False), 1), ((True, None), 0)])
+def test_the_matrix_fails_when_any_of_its_trials_does(kept, monkeypatch, passed, code):
+    kept()
+    monkeypatch.setenv("VERSIONS", "Python 3.1[23]")
+    ended = dict(zip(("3.12", "3.13"), passed))
+    monkeypatch.setattr(
+        matrix, "tried", lambda of, version: [matrix.Trial(**trial(version=version, passed=ended[version]))]
+    )
+    assert matrix.matrix() == code and {t.version: t.passed for t in matrix.kept()} == ended

@@ -126,6 +126,7 @@ def test_warnings(changes, kind, seen):
         ([], "0 races are too few"),
         ([made("a"), made("a")], r"race \[a\] is named twice"),
         ([made("a"), made("b", document={"results": None})], r"race \[b\] was not finished"),
+        ([made("a"), made("b", document={"results": {}})], r"race \[b\] was not finished"),
         (
             [made("a"), made("b", document={"challenge": "query-profile"})],
             r"\[b\] ran challenge \[query-profile\].*\[query-decomp\]",

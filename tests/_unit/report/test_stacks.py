@@ -37,6 +37,7 @@ def test_threads_of_a_pool_and_classes_made_at_run_time_are_one(read):
 def test_a_sample_stands_for_the_gap_of_a_thread_that_runs_without_a_pause(read):
     busy = [f"E {10**18 + i * TICK} 0" for i in range(20)]
     other = [f"E {10**18 + i * 5 * TICK + 1_000_000} 1" for i in range(4)]
+    other += [f"E {10**18 + 10**9 + i * TICK // 4} 1" for i in range(3)]  # woken twice in one period
     profile = read("\n".join(["S 0 main;a.B.c", "S 1 other;a.B.c", *busy, *other]) + "\n")
     assert profile.period_ms == 4.0
     assert list(profile.at) == sorted(profile.at), "whatever order they were recorded in"
