@@ -120,7 +120,7 @@ def quoted(challenge: str, results: str = "docs/results") -> str:
         return f"No race of {challenge} at full size has been kept for this version (`make results`).\n"
     part = challenge + PART
     return _quoted(challenge, results) + (
-        f"\nAnother race, which leaves out a part of it:\n\n{_quoted(part, results)}" if is_kept(part) else ""
+        f"\nAnother race, by other parameters:\n\n{_quoted(part, results)}" if is_kept(part) else ""
     )
 
 

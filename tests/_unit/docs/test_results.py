@@ -78,7 +78,7 @@ def test_a_race_of_a_part_is_kept_beside_one_of_all_and_quoted_after_it(kept, tm
     assert (record.name, page.name) == ("ingest-decomp-part.json", "ingest-decomp-part.md")
     assert json.loads((tmp_path / "results" / "ingest-decomp.json").read_text())["parameters"] != part["parameters"]
     assert results.quoted("ingest-decomp") == (
-        f"{whole}\nAnother race, which leaves out a part of it:\n\n    ingest-decomp · a part\n    \n"
+        f"{whole}\nAnother race, by other parameters:\n\n    ingest-decomp · a part\n    \n"
         "    raced 20261122T070000Z at commit abc1234 on a CPU, 2 cores, Rally 2.13.0, with ingest_steps=orjson\n"
         "\n[The whole report](docs/results/ingest-decomp-part.md)\n"
     )
