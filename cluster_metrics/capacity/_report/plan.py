@@ -12,7 +12,7 @@ from _tools.report.text import count, number, percent
 from . import cells as capacity
 from . import model
 from .fitted import PREDICTIONS, Cells, Goal, Models, cells_of
-from .model import Measured, Together
+from .model import Together
 from .unseen import beside_documents, overstated, unseen
 
 MOST_NODES = 50
@@ -111,7 +111,7 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
     lines = [
         *_said(cells, models, grown, best, load),
         *([f"**Not settled:** {found.nodes} may do: {_open(cells.alone)}."] if found.nodes < best.nodes else []),
-        *_extrapolations(best, grown, cells.queries, cells.indexing),
+        *_extrapolations(best, grown, cells),
         *_doubts(races),
     ]
     if models.queries and goal.searches and not models.queries.document_s:
@@ -177,15 +177,19 @@ def _open(alone: Sequence[int]) -> str:
     )
 
 
-def _extrapolations(best: Layout, goal: Goal, *groups: Sequence[Measured]) -> Iterable[str]:
-    cells = [cell for group in groups for cell in group]
+def _extrapolations(best: Layout, goal: Goal, found: Cells) -> Iterable[str]:
+    cells = [*found.queries, *found.indexing]
     copies = [sum(shard[:-1] == "0" for held in cell.table.values() for shard in held) for cell in cells]
+    both = found.mixed if goal.docs and goal.searches else ()
+    held = model.most_copies(model.spread(best.nodes, best.shards, goal.replicas))
     for what, value, most in (
         ("nodes", best.nodes, max(len(cell.table) for cell in cells)),
         ("shards", best.shards, max(cell.shards for cell in cells)),
         ("replicas", goal.replicas, max(copies) - 1),
-        ("documents", goal.documents if groups[0] else 0, max(cell.documents for cell in cells)),
-    ):
+        ("documents", goal.documents if found.queries else 0, max(cell.documents for cell in cells)),
+        ("copies on a node that searches and indexes", held if both else 0,
+         max((model.most_copies(of.cell.table) for of in both), default=0)),
+    ):  # fmt: skip
         if value > most:
             yield (
                 f"**Extrapolation:** {value:,.0f} {what}, raced were {most:,} at most; that the model holds there is "

@@ -237,6 +237,16 @@ def test_a_plan_for_what_was_raced_is_no_extrapolation():
     assert "Extrapolation" not in text and "capacity-mixed is among RACES" in text
 
 
+@pytest.mark.parametrize("shards, docs, named", [("1", 50, True), ("123", 50, False), ("1", 0, False)])
+def test_more_copies_on_a_node_than_were_raced_beside_documents_are_an_extrapolation(shards, docs, named):
+    mixed = made("m", "capacity-mixed", docs=(0, 50))
+    mixed = replace(mixed, samples=[s for s in mixed.samples if s.meta.get("cell", "1s")[0] in shards])
+    races = [made("q", "capacity-query"), made("i", "capacity-indexing"), mixed]
+    text = plan(races, Goal(docs=docs, searches=100, replicas=1))
+    said = "**Extrapolation:** 2 copies on a node that searches and indexes, raced were 1 at most;"
+    assert (said in text) is named and ("**Nodes: 3, shards: 2, replicas: 1**" in text or not docs)
+
+
 def test_a_plan_warns_where_the_cost_of_documents_was_not_seen(monkeypatch):
     race, goal = made("q", "capacity-query", spread=0.0), Goal(docs=0, searches=10, replicas=1)
     assert "too small to tell" not in plan([race], goal)
