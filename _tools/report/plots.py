@@ -179,9 +179,9 @@ def cells(estimates: Mapping[str, Mapping[str, Estimate]], label: str, marked: f
     """
     series = list(dict.fromkeys(chain.from_iterable(estimates.values())))
     found = [estimated(e, name=wrapped(name), series=one) for name, of in estimates.items() for one, e in of.items()]
-    across = quantity(
-        (v for row in found for v in (row["low"], row["value"], row["high"])), label, (row["text"] for row in found)
-    )
+    values = [v for row in found for v in (row["low"], row["value"], row["high"])]
+    values += [] if marked is None else [marked]
+    across = quantity(values, label, [row["text"] for row in found])
     y, step = rows_of_names(estimates)
     base = chart(found).encode(y=y, tooltip=["name:N", "series:N", *INTERVAL])
     if len(series) > 1:

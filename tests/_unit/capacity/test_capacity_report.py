@@ -44,6 +44,24 @@ def test_claims_of_the_articles_are_judged_by_the_interval():
 
 
 @pytest.mark.parametrize(
+    "claim, of, bounds",
+    [
+        ("a second shard on a second node doubles throughput", "2s-0r / 1s-0r", "1.70 to 2.30"),
+        ("a third shard on a third node triples it", "3s-0r / 1s-0r", "2.55 to 3.45"),
+        ("a replica does as much as a second shard", "1s-1r / 2s-0r", "0.850 to 1.15"),
+        ("2 shards with 1 replica on three nodes stay below three nodes", "2s-1r / 3s-0r", "0 to 1.00"),
+        ("3 shards with 1 replica reach three nodes", "3s-1r / 3s-0r", "0.850 to 1.15"),
+        ("fully replicated, one shard reaches three nodes", "1s-2r / 3s-0r", "0.850 to 1.15"),
+        ("fully replicated, shards make no difference", "3s-2r / 1s-2r", "0.850 to 1.15"),
+    ],
+)
+def test_claims_about_searches_are_about_the_cells_that_they_speak_of(claim, of, bounds):
+    (table,) = (t for section in sections(made("r", "capacity-query"), "published") for t in section.tables)
+    found = {row["claim"]: (row["what"], row["bounds"]) for row in table.rows}
+    assert found[claim] == (of, bounds)
+
+
+@pytest.mark.parametrize(
     "name, base, ratio, expected",
     [
         ("2s-0r", "1s-0r", 1.5, "yes"),
@@ -74,6 +92,8 @@ def test_the_fixed_cost_of_a_shard_is_set_against_its_documents():
     text = text_of(made("r", "capacity-query", spread=0.0), "document scanned")
     documents = float(re.search(r"from ([\d,]+) documents in a shard on", text)[1].replace(",", ""))
     assert documents == pytest.approx(COSTS.visit_s / COSTS.document_s, rel=0.05)
+    shard, million = map(float, re.search(r"takes ([\d.]+) ms of a node .* ([\d.]+) ms per million doc", text).groups())
+    assert (shard, million) == (pytest.approx(1e3 * COSTS.visit_s, 0.05), pytest.approx(1e9 * COSTS.document_s, 0.05))
 
 
 def test_the_bottleneck_is_named():

@@ -265,10 +265,18 @@ def test_a_plan_warns_where_the_cost_of_documents_was_not_seen(monkeypatch):
             Goal(0, 2200, 49),
             "50 nodes may carry the load, or none of up to 50: ",
         ),
-        (
-            [made("q", "capacity-query"), made("i", "capacity-indexing", parameters={"words_mapping": "light"})],
-            Goal(1, 1, 1),
-            "race [i] has words_mapping [light], race [q] has [heavy]",
+        *(
+            (
+                [made("q", "capacity-query"), made("i", "capacity-indexing", parameters={name: value})],
+                Goal(1, 1, 1),
+                f"race [i] has {name} [{value}], race [q] has [{other}]",
+            )
+            for name, value, other in (
+                ("words_mapping", "light", "heavy"),
+                ("word_frequency", "natural", None),
+                ("capacity_bulk_size", 7, None),
+                ("count_all_hits", True, None),
+            )
         ),
         (
             [

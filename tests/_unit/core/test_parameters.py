@@ -144,6 +144,13 @@ def test_what_is_allowed_is_taken_as_it_is(name, values):
     assert [parameters()[name].check(value) for value in values] == list(values)
 
 
+def test_parameters_are_checked_where_bytes_decide_the_rows_too():
+    given = resolved("corpus_bytes:8300000,epochs:2")
+    assert check(given | {"rows_per_epoch": 0})["rows_per_epoch"] == 0
+    with pytest.raises(exceptions.TrackConfigError, match=r"nodes"):
+        check(given | {"nodes": 0})
+
+
 def test_bytes_decide_the_rows():
     corpus = corpora_of(check(resolved("corpus_bytes:8300000,epochs:2")))["cluster-metrics"]
     assert corpus.rows_per_epoch * 2 * corpus.mean_row_bytes == pytest.approx(8_300_000, rel=1e-3)

@@ -196,3 +196,9 @@ def test_a_work_folder_that_is_a_file(tmp_path):
     (tmp_path / "_work").touch()
     with pytest.raises(NodeError, match=r"_work\], of WORK, cannot be used: File exists"):
         Launcher(tmp_path / "_work", tmp_path)
+
+
+def test_a_node_that_rally_provisions_has_the_heap_that_was_asked_for(tmp_path):
+    (config := tmp_path / "config").mkdir()
+    offline._write_team(tmp_path / "team", config, "3g")
+    assert "\nheap_size=3g\n" in (tmp_path / "team" / "cars" / "v1" / "defaults.ini").read_text()

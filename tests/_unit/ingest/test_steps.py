@@ -399,3 +399,12 @@ def test_a_cell_sends_as_its_client_says_and_again_as_the_track_parameters_say(t
         assert cell.send.keywords == sent
         assert (cell.clients, cell.bulk_size) == (client.clients, client.bulk_size)
         assert (cell.settings, cell.keep_alive) == (client.settings, client.keep_alive)
+
+
+@pytest.mark.parametrize("constant, encoded", [(True, 3), (False, 6)])
+def test_an_action_line_is_encoded_for_each_row_unless_it_is_a_constant(monkeypatch, constant, encoded):
+    calls, dumps = [], json.dumps
+    monkeypatch.setattr(json, "dumps", lambda value: calls.append(value) or dumps(value))
+    body = encoder("json", constant)
+    calls.clear()
+    assert body([{"a": 1}] * 3) == b'{"index": {}}\n{"a": 1}\n' * 3 and len(calls) == encoded

@@ -4,6 +4,7 @@ import io
 import json
 
 import orjson
+import pyperf
 import pytest
 from esrally.driver import runner as rally
 
@@ -65,6 +66,8 @@ def test_pyperf_runs_loops_and_their_results_are_read_back(ways, tmp_path):
     assert all(len(result.each) == 1 and result.each[0] > 0 and result.allocated > 0 for result in results)
     assert results[0].size == pytest.approx(len(ways["encode json"]()) / CLIENT_ROWS)
     assert results[0].size > 1000 * results[1].size > 0
+    suite = pyperf.BenchmarkSuite.loads(json.dumps(json.loads(path.read_text())["pyperf"]))
+    assert [of.get_inner_loops() for of in suite.get_benchmarks()] == [CLIENT_ROWS] * 2, "times are of a row"
     assert not list(tmp_path.glob("*.part"))
 
 

@@ -200,6 +200,15 @@ def test_inputs_are_of_the_track_parameters_with_no_more_of_each_text_and_bulk_t
 
 
 @pytest.mark.parametrize(
+    "option", ["-rf", "-rff", "-o", "-t", "-bm", "-tu", "-foe", "-h", "-l", "-lp", "-lprof", "-lrf"]
+)
+def test_an_option_that_changes_what_figures_mean_is_not_passed_on(option):
+    with pytest.raises(RaceError, match=rf"^ARGS has \[{option}\], which 'make micro' does not pass on"):
+        jmh.check_arguments(["-f", "1", option, "x"])
+    jmh.check_arguments(["-f", "1", "-wi", "3", "-p", "field=cpu"])
+
+
+@pytest.mark.parametrize(
     "script, said",
     [
         ("echo Exception in thread main: it broke >&2; exit 3", "Exception in thread main: it broke"),

@@ -127,6 +127,17 @@ def test_a_run_up_is_about_the_epoch_of_the_next_round(tmp_path):
         assert all(of["run-up"].configuration is of["coverage"].configuration for of in one)
 
 
+def test_a_plan_asks_for_the_run_up_before_each_coverage_that_counts(tmp_path):
+    track = track_of(Metrics(nodes=2, tasks=2, rows_per_epoch=10, epochs=3), root=tmp_path)
+    source = PlanParams(track, {"parameters": values(**CHANGES), "warmup-iterations": 0, "iterations": 3})
+    asked = (params := source.params())["coverages"]
+    es = target(asked[0]["coverage"], None, -1)
+    with es.new_request_context():
+        asyncio.run(PlanRunner()(es, params))
+    expected = [r.body for one in asked for r in (one["run-up"].requests[0], *one["coverage"].requests)]
+    assert [body for method, _, body in es.requests if method == "POST"] == expected
+
+
 def test_what_is_under_way_beside_a_request_that_fails_is_given_up(track):
     concurrent = replace(CONFIGURATIONS["production"], form="concurrent", parallel=2)
     coverage = Coverages(track).make(concurrent, 1)

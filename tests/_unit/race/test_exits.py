@@ -8,7 +8,7 @@ from stores import Store, recorded
 
 from _tools.race import __main__ as command
 from _tools.race import clusters, rally
-from _tools.race.variables import EXITS, VARIABLES, Exit
+from _tools.race.variables import CONDITIONS, EXITS, VARIABLES, Exit
 from _tools.race.watch import LostError, Watch
 from _tools.report import write
 
@@ -79,19 +79,36 @@ def test_how_it_ends(stored, monkeypatch, capsys, target, variables, code, said)
     assert said in (captured.err if said.startswith(("[", "noise")) else captured.out)
 
 
-def test_a_race_that_lost_its_target_ends_as_incomplete(stored, monkeypatch, capsys, tmp_path):
-    def lose(line, wait):
-        raise LostError("the target is lost, its process 7 has ended")
-
+@pytest.fixture
+def raced(stored, monkeypatch, tmp_path):
+    """Races with a target that is there, and with this in the place of Rally."""
     monkeypatch.setattr(command, "prepare", lambda: None)
     monkeypatch.setattr(command, "watch", lambda launcher, hosts, race_id: Watch(race_id, [], {}, tmp_path / "log"))
     monkeypatch.setattr(rally, "check_no_other_rally", lambda: None)
-    monkeypatch.setattr(rally, "run", lose)
     for name, found in (("target_hosts", ("h:1", "")), ("track_params", ""), ("sampled", "")):
         monkeypatch.setattr(clusters, name, lambda *_, found=found: contextlib.nullcontext(found))
-    monkeypatch.setenv("RACE_ID", "lost")
-    monkeypatch.setattr("sys.argv", ["_tools.race", "race"])
-    assert command.main() == Exit.INCOMPLETE
+
+    def raced(run, **variables):
+        monkeypatch.setattr(rally, "run", run)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr("sys.argv", ["_tools.race", "race"])
+        return command.main()
+
+    return raced
+
+
+@pytest.mark.parametrize("fail_on, code", [("too-few", CONDITIONS["too-few"].code), ("", Exit.DONE)])
+def test_a_race_fails_on_what_it_was_told_to(raced, monkeypatch, tmp_path, fail_on, code):
+    monkeypatch.setattr(command, "REPORTS", tmp_path / "reports")
+    assert raced(lambda line, wait: 0, RACE_ID="whole", FAIL_ON=fail_on) == code
+
+
+def test_a_race_that_lost_its_target_ends_as_incomplete(raced, capsys):
+    def lose(line, wait):
+        raise LostError("the target is lost, its process 7 has ended")
+
+    assert raced(lose, RACE_ID="lost") == Exit.INCOMPLETE
     assert capsys.readouterr().err.startswith("[ERROR] race lost is INCOMPLETE: the target is lost, its process 7")
 
 

@@ -117,6 +117,14 @@ def test_a_point_of_a_frontier_stands_at_its_error_and_an_exact_one_at_the_edge(
     assert axis["scale"]["domain"] == pytest.approx([0.001 / 1.5, 0.06 * 3])
 
 
+@pytest.mark.parametrize("marked, greatest", [(None, 0.8), (1.0, 1.0), (0.5, 0.8)])
+def test_the_axis_of_configurations_holds_the_value_that_is_marked(marked, greatest):
+    spec = plots.cells({"a": {"": estimate(0.6, 0.1, 0.2)}}, "times as many", marked)
+    low, high = encoding(spec, "x", "value")["scale"]["domain"]
+    assert low == 0 and greatest <= high <= 1.05 * greatest
+    assert [rows for rows in data(spec) if "at" in rows[0]] == ([] if marked is None else [[{"at": marked}]])
+
+
 def test_lines_run_in_order_of_what_they_run_over():
     curve = [(100, estimate(30, 1, 2)), (1, estimate(2, 1, 1)), (10, estimate(5, 1, 1))]
     [rows] = data(plots.lines({"x": curve}, "share, %", "ms"))
