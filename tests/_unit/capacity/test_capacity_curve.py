@@ -21,6 +21,7 @@ from cluster_metrics.capacity._report.capacity_curve import (
 )
 from cluster_metrics.capacity.challenge import MONITOR
 from cluster_metrics.capacity.load import Arrivals
+from cluster_metrics.core.challenge import challenges
 
 BOUND_MS = 200
 TRUE = SERVICE_PER_S - 1000 * math.log(100) / BOUND_MS
@@ -208,3 +209,8 @@ def test_documents_that_were_not_taken_are_no_part_of_what_was_answered():
     for sample in race.of("capacity-query"):
         sample.meta["success-count"] = 0.25
     assert curves(race)["1s-2r"][0].done().value == 0.25
+
+
+def test_latencies_are_read_of_all_that_may_be_due_at_a_rate():
+    record = challenges()["capacity-curve"]
+    assert set(record.latencies) == {operation.type for operation in record.operations if operation.scheduler}

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from fakes import FakeEs, track_of, values
 
+from cluster_metrics.core.challenge import challenges
 from cluster_metrics.corpus.encoded import Bodies, generate_bodies
 from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.ingest import ingest_formats, weblogs
@@ -164,3 +165,9 @@ def test_every_encoder_encodes_every_document_with_its_action_in_each_round(monk
         about = {"corpus": "metrics", "documents": 3, "bytes": size, "round": 2}
         assert sample == about | {"success": True, "error-count": 0}
     assert found["json"]["bytes"] == 3 * len('{"index":{}}{"n":0}')
+
+
+@pytest.mark.parametrize("formats", [["smile-32"], ["smile-32", "json"], ["json", "smile-32"]])
+def test_json_is_always_among_the_formats_and_first(formats):
+    record, given = challenges()["ingest-formats"], values(formats=formats)
+    assert record.derived(given)["formats"] == record.encodings(given) == ["json", "smile-32"]

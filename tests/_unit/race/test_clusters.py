@@ -285,3 +285,18 @@ def test_a_cluster_that_a_race_starts_ends_with_it_however_it_ends(given):
     with pytest.raises(ZeroDivisionError), clusters.cluster(launcher, "target", start):
         raise ZeroDivisionError
     assert told == [("outlives", False), ("stopped", "target")]
+
+
+def test_the_nodes_of_a_target_are_as_many_and_as_large_as_its_challenge_needs(given):
+    given(CHALLENGE="capacity-query", HEAP="2g", COORDINATOR="1")
+    started = []
+
+    def start(name, *args, **options):
+        started.append((name, args, options))
+
+    launcher = types.SimpleNamespace(root=Path("root"), start=start)
+    clusters.start_target(launcher, True)
+    [(name, args, options)] = started
+    bound = inspect.signature(Launcher.start).bind(None, name, *args, **options).arguments
+    wanted = {"name": "target", "version": "8.17.2", "nodes": 3, "cores": 0.4, "heap": "2g", "coordinator": True}
+    assert {key: bound[key] for key in wanted} == wanted and bound["outlive"] is True
