@@ -147,8 +147,8 @@ def test_what_is_allowed_is_taken_as_it_is(name, values):
 def test_parameters_are_checked_where_bytes_decide_the_rows_too():
     given = resolved("corpus_bytes:8300000,epochs:2")
     assert check(given | {"rows_per_epoch": 0})["rows_per_epoch"] == 0
-    with pytest.raises(exceptions.TrackConfigError, match=r"nodes"):
-        check(given | {"nodes": 0})
+    with pytest.raises(exceptions.TrackConfigError, match=r"bulk_size"):
+        check(given | {"bulk_size": 0})
 
 
 def test_bytes_decide_the_rows():
