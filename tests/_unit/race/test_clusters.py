@@ -252,6 +252,11 @@ def test_a_target_is_asked_before_the_race_and_one_of_hosts_is_no_farther_away_t
         ({}, "root/data-8.17.2", ("8.17.2", 1, "1g", 9200, False, False, 0, False)),
         ({"NODES": "3"}, "root/data-8.17.2-3-nodes", ("8.17.2", 3, "1g", 9200, False, False, 0, False)),
         (
+            {"CHALLENGE": "capacity-query"},
+            "root/data-8.17.2-3-nodes",
+            ("8.17.2", 3, "1g", 9200, False, False, 0.4, False),
+        ),
+        (
             {"NODES": "2", "PORT": "9300", "HEAP": "2g", "DATA": "d", "SECURITY": "1", "NODE_CORES": "0.4"}
             | {"COORDINATOR": "1", "ES_VERSION": "8.16.0"},
             "d/data-8.16.0-2-nodes",
@@ -285,18 +290,3 @@ def test_a_cluster_that_a_race_starts_ends_with_it_however_it_ends(given):
     with pytest.raises(ZeroDivisionError), clusters.cluster(launcher, "target", start):
         raise ZeroDivisionError
     assert told == [("outlives", False), ("stopped", "target")]
-
-
-def test_the_nodes_of_a_target_are_as_many_and_as_large_as_its_challenge_needs(given):
-    given(CHALLENGE="capacity-query", HEAP="2g", COORDINATOR="1")
-    started = []
-
-    def start(name, *args, **options):
-        started.append((name, args, options))
-
-    launcher = types.SimpleNamespace(root=Path("root"), start=start)
-    clusters.start_target(launcher, True)
-    [(name, args, options)] = started
-    bound = inspect.signature(Launcher.start).bind(None, name, *args, **options).arguments
-    wanted = {"name": "target", "version": "8.17.2", "nodes": 3, "cores": 0.4, "heap": "2g", "coordinator": True}
-    assert {key: bound[key] for key in wanted} == wanted and bound["outlive"] is True
