@@ -10,9 +10,10 @@ from capacities import COSTS, DOCUMENTS, INDEX_COSTS, holds, made, row, sections
 from _tools.report import limits
 from _tools.report.answer import answer_of
 from _tools.report.cells import compared_in
+from _tools.report.stats import Estimate
 from _tools.report.write import sheets
 from cluster_metrics.capacity._report import cells as capacity_cells
-from cluster_metrics.capacity._report import model
+from cluster_metrics.capacity._report import claims, model
 from cluster_metrics.capacity.challenge import CLIENTS, MONITOR
 
 
@@ -41,6 +42,16 @@ def test_claims_of_the_articles_are_judged_by_the_interval():
     assert holds(made("r", "capacity-query", 6, shape=even | {"2s-1r": 3.0}), claim) == "no"
     few = made("r", "capacity-query", 5, shape=even | {"2s-1r": 0.3})
     assert holds(few, claim) == "too few passes, it takes 6"
+
+
+@pytest.mark.parametrize(
+    "low, high, said",
+    [(0.35, 0.45, "yes"), (0.3, 0.4, "undecided"), (0.4, 0.5, "undecided"), (0.3, 0.5, "undecided")]
+    + [(0.2, 0.33, "no"), (0.47, 0.5, "no")],
+)
+def test_a_claim_is_judged_only_where_the_whole_interval_lies_on_one_side_of_its_bounds(low, high, said):
+    claim = claims.Claim("leaves 40 %", "3s-2r / 3s-0r", 0.34, 0.46, lambda cells: None)
+    assert claims.holds(Estimate(6, (low + high) / 2, low, high, 0.1), claim) == said
 
 
 @pytest.mark.parametrize(

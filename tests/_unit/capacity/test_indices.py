@@ -151,6 +151,18 @@ def test_indices_of_documents_are_made_anew_before_each_pass():
     assert changed == ["DELETE /cluster-metrics-words-old", *made] and len(found["dependent_timing"]) == 4
 
 
+def test_a_node_that_left_since_the_first_pass_ends_the_race():
+    first, second = ({"name": f"target-{number}", "roles": ["data"]} for number in (1, 2))
+    answers = [{"nodes": {"1": first, "2": second}}] * 2 + [{"nodes": {"1": first}}]
+    es = FakeEs(Script({"GET /_nodes": answers, "GET /": {}}))
+    prepare_pass = PreparePass()
+    passes = [{"cells": [], "pass": number, "bodies": {}, "parameters": {}} for number in (1, 2)]
+    with es.new_request_context():
+        asyncio.run(prepare_pass(es, passes[0]))
+        with pytest.raises(exceptions.RallyAssertionError, match="target-2"):
+            asyncio.run(prepare_pass(es, passes[1]))
+
+
 NODES = ["target-1", "target-2", "target-3"]
 
 
