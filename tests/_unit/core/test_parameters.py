@@ -122,6 +122,12 @@ def test_of_all_configurations_those_that_take_timestamps_are_asked_where_rows_h
     assert set(challenges()["query-frontier"].derived(values)["configurations"]) == asked
 
 
+@pytest.mark.parametrize("named", [["hdr-1"], ["hdr-1", "production"]])
+def test_production_is_always_among_the_configurations(named):
+    values = check(defaults() | {"configurations": named})
+    assert set(challenges()["query-frontier"].derived(values)["configurations"]) == {"hdr-1", "production"}
+
+
 def test_native_takes_the_full_response_unless_told_otherwise():
     assert resolved("bulk_runner:native")["bulk_response"] == "full"
 

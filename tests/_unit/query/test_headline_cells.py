@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.query import query_decomp
-from cluster_metrics.query.query_decomp import READING_S, TURN_S, VISITS, CellParams
+from cluster_metrics.query.query_decomp import READING_S, TURN_S, VISITS, CellParams, PlanParams
 
 WARMUP = 2
 
@@ -64,6 +64,14 @@ def test_a_cell_asks_on_while_rally_would_be_idle(track, coverage_s):
 def test_a_cell_of_test_mode_is_asked_once(track):
     found, _ = asked(track, 0.01, test_mode=True)
     assert [(params["first"], params["last"]) for _, params in found[WARMUP:]] == [(True, True)]
+
+
+def test_as_many_searches_run_at_once_as_is_asked_for_in_headline_cells_and_in_the_plan(track):
+    params = {"parameters": values(max_concurrent_searches=3, variants=["B"]), "warmup-iterations": 0}
+    cell = CellParams(track, params | {"variant": "B", "transport": "msearch", "pass": 1}).params()["coverage"]
+    plan = {c["transport"]: c["coverage"] for c in PlanParams(track, params).round(1)["coverages"]}
+    for coverage in (cell, plan["msearch"]):
+        assert [request.path for request in coverage.requests] == ["/_msearch?max_concurrent_searches=3"]
 
 
 def test_the_cpu_time_of_a_cell_is_read_at_its_first_and_its_last_coverage(track, monkeypatch):
