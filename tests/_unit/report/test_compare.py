@@ -214,6 +214,12 @@ def test_races_of_one_name_are_replicates_and_need_no_floor_and_no_20_rounds():
     assert [r["side"] for r in sheet.rows[:6]] == ["side:old"] * 3 + ["side:new"] * 3
 
 
+def test_of_a_single_race_the_noise_is_unknown_though_another_side_is_replicated():
+    single = {"a": replicates("one", races=1), "b": replicates("other", 1.2, races=1)}
+    for more in ({}, {"c": replicates("three", 1.2)}):
+        assert "no-noise-floor" in {warning.kind for warning in warnings_of(sides.comparison(single | more, None))}
+
+
 def test_what_races_of_a_side_differ_by_takes_a_verdict_back():
     named = {"side:old": replicates("old", spread=0.2), "side:new": replicates("newer", 1.2, spread=0.2)}
     assert " not shown (could be −" in row(page(sides.comparison(named, None)), "Against side:old", "D_td-serial")

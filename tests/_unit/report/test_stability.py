@@ -58,6 +58,13 @@ def test_few_rounds_are_warned_of():
     assert stability.sections(made("x", rounds=0)) == []
 
 
+def test_a_configuration_that_lost_rounds_is_warned_of_though_others_have_them():
+    race = made("x", spread=0.01, seed=7)
+    lost = [s for s in race.samples if s.cell == "A-serial" and s.meta["round"] > 17]
+    race.samples[:] = [s for s in race.samples if s not in lost]
+    assert "- **Warning:** 17 rounds are too few for a verdict; an interval" in told(race)
+
+
 def test_few_rounds_are_not_noisy_for_being_few():
     few = told(made("x", rounds=5, spread=0.04, seed=1))
     assert "too few for a verdict" in few and "noisy:" not in few
