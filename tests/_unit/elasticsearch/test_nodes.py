@@ -63,6 +63,18 @@ def test_a_coordinator_is_one_node_more_without_data_and_without_a_share_of_the_
         assert node["discovery.seed_hosts"] == [f"127.0.0.1:{other['transport.port']}" for other in of]
 
 
+def test_each_node_with_data_is_held_to_its_share_once_all_are_ready(launcher, monkeypatch):
+    done = []
+    monkeypatch.setattr(launcher, "_wait_until_ready", lambda cluster, spawned: done.append(len(spawned)))
+    monkeypatch.setattr(nodes, "_family", lambda process: [process])
+    monkeypatch.setattr(cpu, "hold", lambda name, pids: done.append((name, pids)))
+    (launcher.root / "elasticsearch-8.0.0" / "bin" / "elasticsearch").write_text("#!/bin/sh\nexec sleep 60\n")
+    cluster = launcher.start("some", nodes=2, cores=0.4, coordinator=True)
+    launcher.stop("some")
+    pids = [pid for pid, _ in cluster.pids]
+    assert done == [3, *((f"some-{cluster.http_ports[i]}", [pids[i]]) for i in (0, 1))]
+
+
 def test_one_node_looks_for_no_other(launcher):
     with pytest.raises(nodes.NodeError, match="ended at start"):
         launcher.start("some")

@@ -147,6 +147,20 @@ def test_a_server_that_they_do_not_compile_against_is_refused_with_one_line(harn
         Harness(DEFAULT_VERSION, launcher.root, tmp_path / "work", launcher.downloads)
 
 
+def test_classes_are_compiled_once_for_each_version(tmp_path, monkeypatch):
+    compiled = []
+    monkeypatch.setattr(jmh, "install", lambda version, home, downloads: home / version)
+    monkeypatch.setattr(jmh, "fetch", lambda coordinates, downloads: downloads / coordinates)
+    monkeypatch.setattr(jmh, "compile_java", lambda sources, jars, *_: compiled.append(jars))
+    for version in ("8.17.2", "8.19.4"):
+        for home in ("home", "again"):
+            (tmp_path / home / version / "lib").mkdir(parents=True)
+            (tmp_path / home / version / "lib" / f"lucene-core-of-{version}.jar").touch()
+            found = Harness(version, tmp_path / home, tmp_path / "work", tmp_path)
+            assert found.classpath.startswith(f"{tmp_path}/work/classes-{version}-")
+    assert [jars[-1].name for jars in compiled] == ["lucene-core-of-8.17.2.jar", "lucene-core-of-8.19.4.jar"]
+
+
 def test_values_are_those_of_the_rows_in_order():
     found = values_of(INPUTS.metrics, 2)
     lines = [json.loads(line) for block in rows(INPUTS.metrics, 2) for line in block.splitlines()]
