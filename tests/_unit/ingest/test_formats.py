@@ -10,6 +10,7 @@ from fakes import FakeEs, track_of, values
 
 from cluster_metrics.core.challenge import challenges
 from cluster_metrics.corpus.encoded import Bodies, generate_bodies
+from cluster_metrics.corpus.loglines import TEMPLATE, records
 from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.ingest import ingest_formats, weblogs
 from cluster_metrics.ingest.ingest_formats import (
@@ -80,9 +81,21 @@ def test_batches_are_the_first_lines_of_the_log_in_every_format(tmp_path, encodi
             assert [line["id"] for line in found["lines"]] == [line["id"] for line in expected]
 
 
-def test_batches_are_no_more_lines_than_a_cell_takes():
+def test_a_document_has_the_parts_of_a_line_as_its_fields():
+    for row, record in zip(WebLogs(70, 7).rows(), records(7, 0)):
+        told = f'"{row["request"]}" {row["status"]} {row["bytes"]} "{row["referrer"]}" "{row["agent"]}"'
+        line = TEMPLATE % record
+        assert line.startswith(f"{row['client']} - - [01/Nov/2026:00:00:00 +0000] {told}")
+        assert line.endswith(f'" {row["duration"]:.3f} {row["id"]}') and row["@timestamp"] == 1793491200
+
+
+def test_batches_are_no_more_lines_than_a_cell_takes(monkeypatch):
     assert [part.docs for part in WebLogs().parts()] == [1_000_000, *(MOST_BATCHED // lines for lines in BATCHES)]
     assert [part.docs for part in WebLogs(64).parts()] == [64, 64, 16, 4, 1]
+    monkeypatch.setattr(weblogs, "MOST_BATCHED", 40)
+    log = WebLogs(64)
+    made = [len(list(log.batches(lines))) for lines in BATCHES]
+    assert made == [part.docs for part in log.parts()[1:]] == [40, 10, 2, 0]
 
 
 @pytest.fixture

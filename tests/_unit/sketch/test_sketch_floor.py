@@ -265,6 +265,16 @@ def hand_in(track, *ways, last=False, more=None, es=None):
         return asyncio.run(handed_in())
 
 
+@pytest.mark.parametrize("items, answer", [(False, b'{"inserted": 2}'), (True, b'{"items": [{}, {}]}')])
+def test_rows_that_the_sketch_server_does_not_tell_of_are_not_acknowledged(monkeypatch, items, answer):
+    async def send(*_):
+        return answer
+
+    monkeypatch.setattr(SketchServer, "send", send)
+    counts = asyncio.run(SketchServer("x:1").insert("some", b"", 3, True, items))
+    assert (counts.sent, counts.acknowledged, counts.errors) == (3, 2, 1)
+
+
 def test_the_time_of_rows_is_encoding_sending_and_decoding(track):
     (sample,) = hand_in(track, "sketch-rows-items")
     parts = [sample[key] for key in ("encode_ms", "send_ms", "parse_ms")]
