@@ -147,6 +147,22 @@ def test_a_query_without_an_answer_is_lost_alone(track, failure):
     assert not result["success"] and result["error-count"] == 1
 
 
+@pytest.mark.parametrize("off", [0, 1])
+def test_a_sample_with_a_wrong_sum_is_a_failure(track, off):
+    params = source_of(track).params()
+    sums = {q.query: q.chars for _, questions in params["settings"] for q in questions}
+
+    def respond(method, path, body):
+        if not path.startswith("/_query"):
+            return SETTINGS
+        return {"took": 1, "values": [[sums[json.loads(body)["query"]] + off]]}
+
+    es = FakeEs(respond)
+    with es.new_request_context():
+        samples = asyncio.run(StoredFieldsRunner()(es, params))["dependent_timing"]
+    assert [(s["success"], s.get("error-type")) for s in samples] == [(not off, "wrong-answer" if off else None)] * 9
+
+
 @pytest.mark.parametrize("failure", [TIMEOUT, Refused(403, "security_exception", "granted by the privileges [manage]")])
 def test_a_setting_that_cannot_be_set_ends_the_race(track, failure):
     es = FakeEs(Script({"GET": SETTINGS, "PUT": failure}))

@@ -79,6 +79,13 @@ def test_the_documents_of_a_share_lie_as_the_order_says(selected):
     assert abs(random.count(1) / len(random) - selected / 1000) < 0.05
 
 
+def test_each_block_at_random_has_an_order_of_its_own():
+    corpus = TextValues(order="random")
+    blocks = [order_of(corpus, block) for block in range(3)]
+    assert sorted(blocks[0]) == sorted(blocks[1]) == sorted(blocks[2])
+    assert blocks[0] != blocks[1] != blocks[2] != blocks[0]
+
+
 def test_test_mode_has_one_document_a_value():
     values = {"text_documents": 10**6, "text_distinct_values": 2000, "text_form": "value", "text_order": "even"}
     values["seed"] = 1

@@ -1,6 +1,7 @@
 """A cell of an ingest: every request that it makes, and what its sample says."""
 
 import asyncio
+import contextlib
 import itertools
 from functools import partial
 from types import SimpleNamespace
@@ -80,6 +81,17 @@ def ran(**changes):
             return es, asyncio.run(run_cells(es, 3, [(CELL, ROWS, OWN)], BASE))
         finally:
             assert es.sent[-1] == f"DELETE /{INDEX}"
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_an_index_of_somebody_else_is_deleted_where_that_is_asked_for(foreign):
+    script = {key: list(of) if isinstance(of, list) else of for key, of in USUAL.items()}
+    es = FakeEs(Script(script | {f"GET /{INDEX}/_mapping": [{INDEX: {"mappings": of}} for of in ({}, OWN)]}))
+    error = pytest.raises(exceptions.RallyAssertionError, match="was not created by this track")
+    refused = contextlib.nullcontext() if foreign else error
+    with es.new_request_context(), refused:
+        asyncio.run(run_cells(es, 3, [(CELL, ROWS, OWN)], BASE, foreign))
+    assert es.sent.count(f"DELETE /{INDEX}") == (2 if foreign else 0)
 
 
 NAMED = {"bulk": f"POST /{INDEX}/_bulk", "found": f"GET /{INDEX}/_count", "asked": f"POST /{INDEX}/_count"}
