@@ -128,6 +128,12 @@ def test_a_part_of_a_load_falls_behind_by_itself():
     assert rates.falling_behind(of, 1000, 42, 60).value == pytest.approx(0, abs=1e-9)
 
 
+def test_what_one_client_sends_alone_once_the_other_is_done_is_not_held_against_the_rate():
+    both = [bulk(1, i % 2, i / 10) for i in range(300)]
+    alone = [bulk(1, 0, 30 + i / 5) for i in range(150)]
+    assert bounds(rates.falling_behind(race([*both, *alone]), 1000)) == pytest.approx((0, 0, 0), abs=1e-9)
+
+
 def test_a_hundred_requests_tell_whether_a_load_falls_behind_and_one_less_does_not():
     of = paced(lambda due: 0 * due)
     assert rates.falling_behind(of, 1000, 10, 20) is not None

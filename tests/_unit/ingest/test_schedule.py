@@ -121,7 +121,8 @@ def test_a_monitor_looks_until_the_load_beside_it_is_done(read, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "sent_by", [{}, {"bulk_runner": "native"}, {"bulk_runner": "native", "ingest_pipeline": "some"}]
+    "sent_by",
+    [given | sent for given in ({}, {"ingest_pipeline": "some"}) for sent in ({}, {"bulk_runner": "native"})],
 )
 def test_clients_together_send_each_row_of_the_epochs_of_a_load_once(read, sent_by):
     given = {"epochs": 3, "bulk_size": 7, "bulk_indexing_clients": 2} | sent_by
@@ -140,6 +141,8 @@ def test_clients_together_send_each_row_of_the_epochs_of_a_load_once(read, sent_
                     lines = request["body"].splitlines()
                     assert (request["client"], request["documents"]) == (client, len(lines) / 2)
                     assert request["epoch"] == (of[0] if len(of) == 1 else 0)
+                    pipeline = request.get("native", request["options"]).get("pipeline")
+                    assert (pipeline or None) == sent_by.get("ingest_pipeline")
                     rows += lines[1::2]
             assert sorted(rows) == sorted(row for epoch in of for row in files[epoch - 1].read_bytes().splitlines())
 
