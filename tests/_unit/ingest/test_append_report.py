@@ -77,6 +77,15 @@ def test_a_paced_load_whose_spike_comes_too_soon_is_read_after_it():
         assert f"**{said}:** the load was paced" in page(append, race(asked, samples))
 
 
+def test_the_time_in_which_clients_catch_up_after_a_spike_does_not_hide_that_the_load_falls_behind():
+    before, spike, after = (np.arange(0.0, 60, 2), np.arange(60.0, 120, 1), np.arange(120.0, 900, 2))
+    late = np.where(after < 180, (180 - after) / 3, 0.01 * (after - 180))  # by 20 s at the end of the spike
+    at = [*before, *spike, *(after + late)]
+    samples = [bulk(1, i % 2, s, **{"success-count": 10_000}) for i, s in enumerate(at)] + [epoch_sample(1)]
+    asked = "epochs:2,paced:true,target_docs_per_second:5000,spike_minutes:1,spike_docs_per_second:10000"
+    assert "**Not reached:** the load was paced" in page(append, race(asked, samples))
+
+
 @pytest.mark.parametrize("short, said", [(0.0, "Reached"), (0.01, "Not reached")])
 def test_a_paced_load_that_falls_behind_by_1_percent_is_late(short, said):
     """Requests are late by 50 ms here and there, but only one of the loads falls further behind."""

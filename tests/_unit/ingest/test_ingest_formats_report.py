@@ -267,6 +267,22 @@ def test_what_a_load_asks_of_both_sides_stands_beside_it():
     assert one["client_cpu_ms"].value == pytest.approx(10 / 4 * 1.25, rel=0.05)
 
 
+def test_a_cell_with_more_rows_is_judged_and_costed_by_the_row():
+    found = in_json(race())
+    for sample in found.samples:
+        if sample.meta.get("clients") == 2:  # of two, each with as many rows as one alone
+            for key in ("rows", "wall_ms", "target_cpu_ms", "client_cpu_ms", "bytes_out", "requests"):
+                sample.meta[key] *= 2
+    usual = in_json(race())
+    tables = [table(explained.sections(of), "loads of metrics").rows for of in (found, usual)]
+    judged = [[(row["verdict"], row["ratio"].value) for row in loads if "ratio" in row] for loads in tables]
+    gains = [
+        [figure.value for gain in explained.changes(of) for figure in (gain.times, *gain.costs.values())]
+        for of in (found, usual)
+    ]
+    assert judged[0] == judged[1] and gains[0] == pytest.approx(gains[1])
+
+
 def test_every_smaller_load_that_is_slower_leaves_the_fastest():
     told = dict(answer_of(in_json(race())).lines())["load"]
     assert told.startswith("metrics: 2 clients, 10,000 documents a request, ")
