@@ -72,6 +72,8 @@ def test_a_query_selects_the_first_values_up_to_the_share_and_the_last_of_them_t
         900: f'FROM cluster-metrics-text | WHERE {selects_by} <= "text 0018" | {summed}',
         100: f'FROM cluster-metrics-text | WHERE {selects_by} <= "text 0002" | {summed}',
     }
+    whole = {"query": asked[1000].query, "pragma": {"data_partitioning": "shard"}, "accept_pragma_risks": True}
+    assert json.loads(asked[1000].request(False).body) == whole
     assert json.loads(asked[100].request(True).body) == json.loads(asked[100].request(False).body) | {"profile": True}
 
 

@@ -79,8 +79,10 @@ def test_the_documents_of_a_share_lie_as_the_order_says(selected):
     assert abs(random.count(1) / len(random) - selected / 1000) < 0.05
 
 
-def test_each_block_at_random_has_an_order_of_its_own():
+def test_each_block_at_random_has_an_order_of_its_own_by_the_seed():
     corpus = TextValues(order="random")
+    same, other = (order_of(TextValues(order="random", seed=seed), 0) for seed in (42, 7))
+    assert order_of(corpus, 0) == same != other
     blocks = [order_of(corpus, block) for block in range(3)]
     assert sorted(blocks[0]) == sorted(blocks[1]) == sorted(blocks[2])
     assert blocks[0] != blocks[1] != blocks[2] != blocks[0]

@@ -111,6 +111,8 @@ def test_errors_are_relative_and_apart_for_middle_extremes_and_sums():
     values = {"0.0": 11.0, "50.0": 20.2, "90.0": 42.0, "100.0": 80.0}
     got = {"cpu_sum": {"value": 198.0}, "cpu_pct": {"values": values}}
     assert errors_of(got, {"cpu": exact}) == (pytest.approx(0.05), pytest.approx(0.1), pytest.approx(0.01))
+    low = {"cpu_sum": {"value": 198.0}, "cpu_pct": {"values": {"0.0": 9.0, "50.0": 20.0, "90.0": 38.0, "100.0": 80.0}}}
+    assert errors_of(low, {"cpu": exact}) == (pytest.approx(0.05), pytest.approx(0.1), pytest.approx(0.01))
     missing = {"cpu_sum": {"value": 200.0}, "cpu_pct": {"values": values | {"50.0": None}}}
     assert errors_of(missing, {"cpu": exact})[0] == 1.0
 
