@@ -88,6 +88,15 @@ def test_a_process_that_does_not_heed_is_killed():
         assert stubborn.wait(5) == -9
 
 
+def test_a_process_that_the_one_asked_should_have_ended_is_killed():
+    with (
+        subprocess.Popen(SLEEP) as launcher,
+        subprocess.Popen(SLEEP) as hangs,
+    ):
+        processes.end([psutil.Process(p.pid) for p in (launcher, hangs)], 0.2, first=[psutil.Process(launcher.pid)])
+        assert (launcher.wait(5), hangs.wait(5)) == (-15, -9)
+
+
 def test_a_clock_that_is_set_meanwhile_moves_no_mark_and_no_deadline(monkeypatch):
     code = (
         "import signal, sys, time; signal.signal(15, lambda *_: (time.sleep(1), sys.exit(7))); print(1, flush=True); "

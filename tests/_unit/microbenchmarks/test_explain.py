@@ -190,6 +190,8 @@ def test_intervals_of_sums_differences_and_quotients_combine_as_independent_ones
     assert (s := total([a, b])).value == 160 and (s.low, s.high) == (155, 165)
     assert total([a, replace(b, n=4)]).n == less(a, replace(b, n=4)).n == 4
     assert (d := less(a, b)).value == 40 and (d.low, d.high) == (35, 45)
+    uneven = less(replace(a, low=a.value - 5, high=a.value + 12), replace(b, low=b.value - 9, high=b.value + 12))
+    assert (uneven.value, uneven.low, uneven.high) == (40, 40 - 13, 40 + 15)
     q = quotient(b, a)
     rng = np.random.default_rng(0)
     drawn = rng.normal(60, 4 / 1.96, 100_000) / rng.normal(100, 3 / 1.96, 100_000)

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -196,6 +197,22 @@ def test_nodes_of_one_user_are_recorded_into_files_of_their_own(tmp_path, monkey
     files = sampler.start()
     sampler.stop()
     assert [(Path(file).name, Path(file).read_text()) for file in files] == [("a-00001.jfr", "a"), ("b-00001.jfr", "b")]
+
+
+@pytest.mark.parametrize(
+    "answer, why",
+    [("7:\nreturn code: 0", None), ("7:\nreturn code: 1\nwrong", "return code: 1"), ("", "it says nothing")],
+)
+def test_a_node_records_its_cpu_time_once_the_profiler_says_so_whatever_jcmd_ends_with(tmp_path, answer, why):
+    (tmp_path / "bin").mkdir()
+    (jcmd := tmp_path / "bin" / "jcmd").write_text(f"#!/bin/sh\necho \"$*\" >{tmp_path}/told\necho '{answer}'\n")
+    jcmd.chmod(0o755)
+    node = Node("a", os.getpid(), processes.started(os.getpid()), tmp_path / "library.so", tmp_path)
+    refused = pytest.raises(SamplerError, match=f"cannot be attached to: {why}$") if why else nullcontext()
+    with refused:
+        Sampler([node], tmp_path, tmp_path).start()
+    begins = f'{os.getpid()} JVMTI.agent_load {tmp_path}/library.so "start,event=ctimer,'
+    assert (tmp_path / "told").read_text().startswith(begins)
 
 
 @pytest.mark.parametrize(
