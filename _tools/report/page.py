@@ -30,9 +30,8 @@ def html(title: str, facts: Sequence[str], sections: Sequence[Section], source: 
     :param source: what the figures were measured on; plain text at the end.
     :param files: names of files that stand beside the page.
     """
-    template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(TEMPLATE.read_text())
     figures, tables = itertools.count(1), itertools.count(1)
-    return template.render(
+    return _template().render(
         title=title,
         facts=_markdown("\n".join(f"- {fact}" for fact in facts)),
         sections=[
@@ -77,6 +76,12 @@ def folded(table: Table) -> tuple[list[Column], list[list[str]], str]:
 
 
 @functools.cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    return environment.from_string(TEMPLATE.read_text())
+
+
+@functools.cache
 def _library() -> Markup:
     """What draws the charts: vega, vega-lite and vega-embed in one script, from the package."""
     version = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
@@ -88,6 +93,7 @@ def _slug(text: str) -> str:
     return re.sub(r"\W+", "-", text.lower()).strip("-")
 
 
+@functools.cache  # a page asks for each of its cells
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "xhtmlOut": True})
     # texts carry what users typed, such as tags: nothing in them may lead or load from elsewhere
