@@ -89,10 +89,7 @@ def test_a_process_that_does_not_heed_is_killed():
 
 
 def test_a_process_that_the_one_asked_should_have_ended_is_killed():
-    with (
-        subprocess.Popen(SLEEP) as launcher,
-        subprocess.Popen(SLEEP) as hangs,
-    ):
+    with subprocess.Popen(SLEEP) as launcher, subprocess.Popen(SLEEP) as hangs:
         processes.end([psutil.Process(p.pid) for p in (launcher, hangs)], 0.2, first=[psutil.Process(launcher.pid)])
         assert (launcher.wait(5), hangs.wait(5)) == (-15, -9)
 

@@ -1,6 +1,7 @@
 """ES|QL questions, their exact answers, and what is said when there is none."""
 
 import asyncio
+import itertools
 import json
 
 import pytest
@@ -125,20 +126,25 @@ def test_loading_adds_up_over_drivers_and_tells_the_readers_apart():
 SETTINGS = {INDEX: {"settings": {}, "defaults": {SETTING: "0.2"}}}
 
 
+def summed(chars):
+    return {"took": 1, "values": [[chars]]}
+
+
+def answering(params, answer):
+    """Answers each question of a round by its number, counted from 0, and its exact sum."""
+    sums = {q.query: q.chars for _, questions in params["settings"] for q in questions}
+    numbers = itertools.count()
+
+    def respond(method, path, body):
+        return answer(next(numbers), sums[json.loads(body)["query"]]) if path.startswith("/_query") else SETTINGS
+
+    return respond
+
+
 @pytest.mark.parametrize("failure", [TIMEOUT, LOST, Refused(429, "circuit_breaking_exception", "Data too large")])
 def test_a_query_without_an_answer_is_lost_alone(track, failure):
     params = source_of(track).params()
-    sums = {q.query: q.chars for _, questions in params["settings"] for q in questions}
-    numbers = iter(range(100))
-
-    def respond(method, path, body):
-        if not path.startswith("/_query"):
-            return SETTINGS
-        if next(numbers) == 4:
-            return failure
-        return {"took": 1, "values": [[sums[json.loads(body)["query"]]]]}
-
-    es = FakeEs(respond)
+    es = FakeEs(answering(params, lambda number, chars: failure if number == 4 else summed(chars)))
     with es.new_request_context():
         result = asyncio.run(StoredFieldsRunner()(es, params))
     assert es.sent.count("POST /_query") == 9, "nothing was sent twice"
@@ -152,14 +158,7 @@ def test_a_query_without_an_answer_is_lost_alone(track, failure):
 @pytest.mark.parametrize("off", [0, 1])
 def test_a_sample_with_a_wrong_sum_is_a_failure(track, off):
     params = source_of(track).params()
-    sums = {q.query: q.chars for _, questions in params["settings"] for q in questions}
-
-    def respond(method, path, body):
-        if not path.startswith("/_query"):
-            return SETTINGS
-        return {"took": 1, "values": [[sums[json.loads(body)["query"]] + off]]}
-
-    es = FakeEs(respond)
+    es = FakeEs(answering(params, lambda number, chars: summed(chars + off)))
     with es.new_request_context():
         samples = asyncio.run(StoredFieldsRunner()(es, params))["dependent_timing"]
     assert [(s["success"], s.get("error-type")) for s in samples] == [(not off, "wrong-answer" if off else None)] * 9

@@ -72,10 +72,15 @@ CELL = IngestCell(
 BASE = {"index.number_of_shards": 2}
 
 
+def client(**changes):
+    """A client that gets the usual answers but for these, by what is ``NAMED``."""
+    script = USUAL | {key: changes[name] for name, key in NAMED.items() if name in changes}
+    return FakeEs(Script({key: list(of) if isinstance(of, list) else of for key, of in script.items()}))
+
+
 def ran(**changes):
     """The client, and the sample of the one cell of round 3."""
-    script = USUAL | {key: changes[name] for name, key in NAMED.items() if name in changes}
-    es = FakeEs(Script({key: list(of) if isinstance(of, list) else of for key, of in script.items()}))
+    es = client(**changes)
     with es.new_request_context():
         try:
             return es, asyncio.run(run_cells(es, 3, [(CELL, ROWS, OWN)], BASE))
@@ -85,8 +90,7 @@ def ran(**changes):
 
 @pytest.mark.parametrize("foreign", [False, True])
 def test_an_index_of_somebody_else_is_deleted_where_that_is_asked_for(foreign):
-    script = {key: list(of) if isinstance(of, list) else of for key, of in USUAL.items()}
-    es = FakeEs(Script(script | {f"GET /{INDEX}/_mapping": [{INDEX: {"mappings": of}} for of in ({}, OWN)]}))
+    es = client(mapping=[{INDEX: {"mappings": of}} for of in ({}, OWN)])
     error = pytest.raises(exceptions.RallyAssertionError, match="was not created by this track")
     refused = contextlib.nullcontext() if foreign else error
     with es.new_request_context(), refused:
@@ -95,6 +99,7 @@ def test_an_index_of_somebody_else_is_deleted_where_that_is_asked_for(foreign):
 
 
 NAMED = {"bulk": f"POST /{INDEX}/_bulk", "found": f"GET /{INDEX}/_count", "asked": f"POST /{INDEX}/_count"}
+NAMED |= {"mapping": f"GET /{INDEX}/_mapping"}
 CLOCKS = {"wall_ms", "encode_ms", "send_ms", "parse_ms", "client_cpu_ms", "refresh_wall_ms", "window_ms", "asks_ms"}
 CLOCKS |= {"read_ms", "started_s", "rows_per_second"}
 
