@@ -360,7 +360,7 @@ def bottleneck(one: Pass, race: Race) -> str:
 def compared_in(race: Race) -> list[Sample]:
     """Passes that count as rounds: what a search, or else a document, takes at the throughput of a cell."""
     return [
-        replace(one.prepared, cell=cell.name, meta={"pass": number_of, "ms": 1000 / one.rate})
-        for cell, number_of, one in passes_of(dict(sorted(main_cells(race).items())))
-        if one.steady
+        replace(one.prepared, cell=name, meta={"pass": number_of, "ms": 1000 / one.rate})
+        for name, cell in sorted(main_cells(race).items())
+        for number_of, one in cell.steady.items()
     ]

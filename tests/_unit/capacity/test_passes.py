@@ -223,3 +223,4 @@ def test_a_node_that_left_between_two_cells_is_named():
     (left,) = (warning for warning in answer_of(race).warnings if warning.kind == "node-left")
     assert left.seen == "node 3 had left in 3s-2r of pass 6, which counts for no verdict"
     assert set(capacity_cells.main_cells(race)["3s-2r"].steady) == {1, 2, 3, 4, 5}
+    assert set(compared_in(race).samples("3s-2r")) == {1, 2, 3, 4, 5}
