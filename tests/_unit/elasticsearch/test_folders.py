@@ -13,7 +13,7 @@ from planted import NAMES, as_nobody, make_decoy, plant, state
 
 from _tools.elasticsearch import folders
 from _tools.elasticsearch.install import PLUGINS
-from _tools.elasticsearch.nodes import Launcher, NodeError
+from _tools.elasticsearch.nodes import COMMON_SETTINGS, Launcher, NodeError
 from _tools.race import offline
 from _tools.race.rally import Store
 
@@ -192,6 +192,15 @@ def test_a_work_folder_that_nobody_can_change_is_refused(place, changed, mode, o
         Launcher(place / "_work", place)
 
 
+def test_a_work_folder_in_which_all_may_write_is_refused_though_none_may_replace_what_others_put_there(place):
+    (place / "_work" / "elasticsearch").mkdir(parents=True)
+    (place / "_work").chmod(0o1777)  # as /var/tmp, where the owner of a folder alone replaces it
+    Launcher(place / "_work", place)
+    (place / "_work" / "elasticsearch").chmod(0o1777)
+    with pytest.raises(NodeError, match=r"_work/elasticsearch\] can be changed by the user nobody"):
+        Launcher(place / "_work", place)
+
+
 def test_a_work_folder_that_is_a_file(tmp_path):
     (tmp_path / "_work").touch()
     with pytest.raises(NodeError, match=r"_work\], of WORK, cannot be used: File exists"):
@@ -202,3 +211,11 @@ def test_a_node_that_rally_provisions_has_the_heap_that_was_asked_for(tmp_path):
     (config := tmp_path / "config").mkdir()
     offline._write_team(tmp_path / "team", config, "3g")
     assert "\nheap_size=3g\n" in (tmp_path / "team" / "cars" / "v1" / "defaults.ini").read_text()
+
+
+def test_a_node_that_rally_provisions_has_the_settings_of_all_others(tmp_path):
+    (config := tmp_path / "config").mkdir()
+    offline._write_team(tmp_path / "team", config, "3g")
+    [file] = (tmp_path / "team").rglob("elasticsearch.yml")
+    found = dict(line.split(": ", 1) for line in file.read_text().splitlines())
+    assert {key: str(value) for key, value in COMMON_SETTINGS.items()}.items() <= found.items()

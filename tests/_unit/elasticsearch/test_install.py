@@ -129,6 +129,15 @@ def test_a_download_that_was_damaged_later_is_fetched_again(tmp_path, registry):
     assert not path.exists()
 
 
+def test_what_is_pinned_counts_more_than_what_was_kept_of_a_first_download(tmp_path, registry):
+    path = tmp_path / ECJ.replace(":", "_")
+    path.write_bytes(CONTENT)
+    path.with_name(f"{path.name}.sha256").write_text(hashlib.sha256(CONTENT).hexdigest())
+    with pytest.raises(InstallError, match="does not have the expected checksum"):
+        fetch(ECJ, tmp_path, registry)
+    assert not path.exists()
+
+
 def test_many_at_once_fetch_once_whatever_a_killed_one_left(tmp_path, registry):
     (tmp_path / f"{FREE.replace(':', '_')}.part").write_bytes(b"half of i")
     with ThreadPoolExecutor(8) as threads:

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from _tools.elasticsearch import cpu, nodes, processes
@@ -64,15 +65,21 @@ def test_a_coordinator_is_one_node_more_without_data_and_without_a_share_of_the_
 
 
 def test_each_node_with_data_is_held_to_its_share_once_all_are_ready(launcher, monkeypatch):
-    done = []
-    monkeypatch.setattr(launcher, "_wait_until_ready", lambda cluster, spawned: done.append(len(spawned)))
-    monkeypatch.setattr(nodes, "_family", lambda process: [process])
+    done, families = [], []
+
+    def ready(cluster, spawned):
+        while len(families) < 3:  # each is a process that starts another, as the launcher of a node does
+            families[:] = [of for node in spawned if len(of := nodes._family(psutil.Process(node.pid))) == 2]
+        done.append(len(spawned))
+
+    monkeypatch.setattr(launcher, "_wait_until_ready", ready)
     monkeypatch.setattr(cpu, "hold", lambda name, pids: done.append((name, pids)))
-    (launcher.root / "elasticsearch-8.0.0" / "bin" / "elasticsearch").write_text("#!/bin/sh\nexec sleep 60\n")
+    (launcher.root / "elasticsearch-8.0.0" / "bin" / "elasticsearch").write_text("#!/bin/sh\nsleep 60\ntrue\n")
     cluster = launcher.start("some", nodes=2, cores=0.4, coordinator=True)
     launcher.stop("some")
-    pids = [pid for pid, _ in cluster.pids]
-    assert done == [3, *((f"some-{cluster.http_ports[i]}", [pids[i]]) for i in (0, 1))]
+    pids = [[process.pid for process in family] for family in families]
+    assert [family[0] for family in pids] == [pid for pid, _ in cluster.pids]
+    assert done == [3, *((f"some-{cluster.http_ports[i]}", pids[i]) for i in (0, 1))]
 
 
 def test_one_node_looks_for_no_other(launcher):

@@ -67,6 +67,13 @@ def test_cells_of_more_rows_are_held_against_others_by_the_row():
     assert "800,000" in row
 
 
+def test_bytes_are_a_cost_by_the_row_however_many_requests_they_come_in():
+    of = race()
+    for sample in of.samples:
+        sample.meta["requests"] = 10 if sample.cell == NAIVE else 1
+    assert {gain.costs["bytes"].value for gain in explained.changes(of)} == {1}
+
+
 def test_races_whose_cells_have_other_numbers_of_rows_are_compared_by_the_row():
     same, longer = race(), race(longer=("clients-8",))
     races = [
@@ -219,6 +226,13 @@ def test_the_resolution_of_took_is_said(took_ms, said):
     assert said in texts(of)["Where the seconds go"]
 
 
+def test_a_cell_in_which_no_took_was_above_zero_does_not_hide_how_fine_that_of_others_is():
+    of = race(took_ms=5.0)
+    for sample in of.samples:
+        sample.meta["least_took_ms"] *= sample.cell != NATIVE
+    assert "The shortest `took` above zero was 5 ms" in texts(of)["Where the seconds go"]
+
+
 def test_every_step_has_its_bar_and_its_row():
     advice, section = explained.sections(race())[:2]
     for step in (step for step in STEPS if not step.timed):
@@ -263,7 +277,10 @@ def test_the_answer_is_the_fastest_client_once_a_verdict_is_carried():
     )
     assert lines["saves most"].startswith("orjson ")
     late = WALL_S | {"no-source": 4.999}
-    recommended = dict(answer_of(race(late)).lines())["recommended"]
+    of = race(late)
+    recommended = dict(answer_of(of).lines())["recommended"]
+    found = next(finding for finding in explained.answer(of) if finding.name == "recommended").figures
+    assert found["rows_per_second"].value == explained.Clients(of).one("rows_per_second", "clients-2").value
     assert recommended.startswith("clients-2: ")
     assert recommended.endswith("; no-source, the fastest, is not shown to be faster")
     alone = dict(answer_of(race(late, design="one-at-a-time")).lines())["recommended"]

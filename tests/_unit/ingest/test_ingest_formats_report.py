@@ -203,17 +203,17 @@ def test_encoding_is_told_beside_json_and_beside_what_is_saved():
     assert "metrics, 1 client, smile-32: saves" in {s.title: s.text for s in sections}["What encoding costs"]
 
 
-def in_json(of, walls=None):
-    """A race in JSON alone, by one and by two clients.
+def in_json(of, walls=None, clients=2):
+    """A race in JSON alone, by one and by several clients.
 
-    :param walls: wall time of two clients over that of one, by bulk size (default 0.6).
+    :param walls: wall time of several clients over that of one, by bulk size (default 0.6).
     """
     one = [s for s in of.samples if "json" in s.cell]
     two = []
     for s in (s for s in one if s.kind == "ingest-cell"):
         factor = (walls or {}).get(s.meta["bulk_size"], 0.6)
-        meta = s.meta | {"clients": 2, "wall_ms": factor * s.meta["wall_ms"]}
-        two.append(replace(s, cell=s.cell.replace("by-1", "by-2"), meta=meta))
+        meta = s.meta | {"clients": clients, "wall_ms": factor * s.meta["wall_ms"]}
+        two.append(replace(s, cell=s.cell.replace("by-1", f"by-{clients}"), meta=meta))
     return replace(of, samples=[*one, *two])
 
 
@@ -248,6 +248,13 @@ def test_a_race_in_json_alone_recommends_the_smallest_load_that_ties_with_the_fa
     assert lines["load"].startswith("metrics: 2 clients, 1,000 documents a request, ")
     assert "0.996 × [0.996, 0.996] the fastest (2 clients, 10,000 documents a request)" in lines["load"]
     assert not {"published", "target's CPU"} & lines.keys()
+
+
+def test_loads_stand_in_the_order_of_the_documents_that_are_on_their_way_at_once():
+    found = table(explained.sections(in_json(race(), clients=20)), "loads of metrics").rows
+    assert [(row["clients"], row["bulk_size"]) for row in found] == [
+        *((1, 100), (1, 1000), (20, 100), (1, 10_000), (20, 1000), (1, 50_000), (20, 10_000), (20, 50_000)),
+    ]
 
 
 def test_what_a_load_asks_of_both_sides_stands_beside_it():

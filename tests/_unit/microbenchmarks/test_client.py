@@ -2,6 +2,7 @@
 
 import io
 import json
+from types import SimpleNamespace
 
 import orjson
 import pyperf
@@ -78,6 +79,20 @@ def test_without_a_number_of_processes_what_is_known_badly_gets_more(tmp_path, m
     measure(tmp_path / "x.json", ["--values=1", "--warmups=0", "--loops=1", "--only=slices"])
     assert [len(result.each) for result in read(tmp_path / "x.json")] == [3]
     assert capsys.readouterr().out.count("1 loop not yet known well") == 1
+
+
+def test_processes_of_pyperf_have_the_settings_of_the_allocator_too(tmp_path, monkeypatch):
+    commands = []
+
+    def run(command, env, **_):
+        commands.append((command, env))
+        return SimpleNamespace(returncode=2)
+
+    monkeypatch.setattr(client.subprocess, "run", run)
+    with pytest.raises(RaceError):
+        measure(tmp_path / "x.json")
+    [(command, env)] = commands
+    assert client.KEPT.items() <= env.items() and f"--inherit-environ={','.join(client.KEPT)}" in command
 
 
 @pytest.mark.parametrize(

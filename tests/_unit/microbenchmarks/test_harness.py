@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -181,8 +182,11 @@ def test_inputs_are_written_whole_and_depend_on_the_corpora(tmp_path):
     for name, encoding in ENCODINGS.items():
         body = (folder / f"bulk-{name}.bin").read_bytes()
         assert len(body) == 500 * encoding.row_format.row_bytes(1) and body.endswith(encoding.separator)
-    other = Inputs(Metrics(nodes=3, tasks=7, rows_per_epoch=500, epochs=2, seed=1), INPUTS.texts)
-    assert other.key != INPUTS.key and INPUTS.write(tmp_path) == folder
+    assert INPUTS.write(tmp_path) == folder
+    of_metrics = [replace(INPUTS, metrics=replace(INPUTS.metrics, **{key: 1})) for key in asdict(INPUTS.metrics)]
+    other = {"documents": 900, "values": 90, "order": "clustered", "form": "log-line", "seed": 1}
+    of_texts = [replace(INPUTS, texts=replace(INPUTS.texts, **{key: of})) for key, of in other.items()]
+    assert len({INPUTS.key, *(of.key for of in (*of_metrics, *of_texts))}) == 1 + len(of_metrics) + len(of_texts)
     properties = dict(line.split("=") for line in (folder / "input.properties").read_text().splitlines())
     assert properties == {name: str(value) for name, value in INPUTS.record().items()}
 

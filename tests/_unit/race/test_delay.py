@@ -72,5 +72,6 @@ def test_no_chunk_is_held_back_for_longer_than_was_asked(server, monkeypatch):
 
     monkeypatch.setattr(asyncio, "sleep", noted)
     with delayed(server, 30) as host:
-        assert requests.post(f"http://{host}", data=b"x" * 10, timeout=10).content == b"x" * 10
+        assert requests.post(f"http://{host}", data=b"x" * 10**6, timeout=10).content == b"x" * 10**6
     assert len(asked) >= 2 and max(asked) <= 0.03 + 1e-9
+    assert min(asked) < 0.015, "those behind a chunk wait beside it"

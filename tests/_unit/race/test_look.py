@@ -80,7 +80,9 @@ class Socket:
         }
         self.sent.append((message["method"], message["params"]))
         if message["method"] == "Page.navigate":
-            self.told += [{"method": event, "params": about} for event, about in self.events]
+            enabled = {method.split(".")[0] for method, _ in self.sent if method.endswith(".enable")}
+            events = [(event, about) for event, about in self.events if event.split(".")[0] in enabled]
+            self.told += [{"method": event, "params": about} for event, about in events]
         self.told.append({"id": message["id"], "result": answers.get(message["method"], {})})
 
     async def receive_json(self, timeout):
