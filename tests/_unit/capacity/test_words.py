@@ -95,3 +95,8 @@ def test_hits_are_counted_over_all_blocks(monkeypatch):
     monkeypatch.setattr(Words, "texts", lambda self: iter(texts))
     monkeypatch.setattr("cluster_metrics.capacity.words.BLOCK_DOCUMENTS", 7)
     assert b"".join(corpus.blocks(parts)).count(b"\n") == 50 and parts == whole
+
+
+def test_each_block_has_words_of_its_own():
+    texts = list(Words(BLOCK_DOCUMENTS + 20).texts())
+    assert not set(texts[:20]) & set(texts[BLOCK_DOCUMENTS:])

@@ -5,8 +5,9 @@ from esrally import exceptions
 from esrally.track import loader
 
 from _tools.race.rally import resolved
-from cluster_metrics.core.challenge import challenges, parameters
+from cluster_metrics.core.challenge import challenges, corpora, parameters
 from cluster_metrics.core.experiment import check, corpora_of
+from cluster_metrics.core.parameters import BULK_SIZE, SEGMENTS, SHARDS
 from cluster_metrics.corpus.prepared import TRACK
 from cluster_metrics.ingest.ingest_formats import CORPORA
 from cluster_metrics.ingest.load import pace_of
@@ -254,3 +255,10 @@ def test_a_spike_needs_as_many_rows_as_are_loaded_until_it_ends(percentage, enou
         return
     with pytest.raises(exceptions.TrackConfigError, match="the load needs 120,000 documents but has 117,600: "):
         check(given)
+
+
+def test_what_is_loaded_and_how_is_no_choice_of_what_runs():
+    """Races that differ in it are not of one configuration."""
+    loaded = {p.name for kind in corpora().values() for p in kind.parameters.values()}
+    loaded |= {p.name for p in (BULK_SIZE, SEGMENTS, *SHARDS)}
+    assert not [p.name for p in parameters().values() if p.selects and p.name in loaded]

@@ -8,7 +8,9 @@ import pytest
 from esrally import exceptions
 from fakes import LOST, TIMEOUT, FakeEs, Refused, Script, track_of, values
 
+from cluster_metrics.core.challenge import challenges
 from cluster_metrics.core.index import CheckIndexParams
+from cluster_metrics.core.limits import COLD
 from cluster_metrics.esql.esql_stored_fields import (
     AS_IS,
     SETTING,
@@ -211,3 +213,9 @@ def test_a_target_without_the_setting_is_asked_as_it_is_alone(track):
     samples = result["dependent_timing"]
     assert sorted((s["share_permille"], s["setting"]) for s in samples) == [(n, AS_IS) for n in (100, 900, 1000)]
     assert not any("sequential_proportion" in s for s in samples)
+
+
+@pytest.mark.parametrize("rounds, warm", [(1, True), (0, False)])
+def test_caches_are_said_to_be_warm_where_a_round_ran_uncounted(rounds, warm):
+    said = [limit({"index": {}, "warmup_iterations": rounds}) for limit in challenges()["esql-stored-fields"].limits]
+    assert any("one round ran uncounted" in text for text in said) is warm and (COLD in said) is not warm

@@ -105,19 +105,29 @@ def test_a_load_counts_the_work_of_replicas_too_and_of_other_indices_that_of_pri
     assert (found["index_docs"], found["index_ms"], found["foreign_docs"]) == (30, 9, 15)
 
 
+def bulk_params():
+    """Of the last request of a client."""
+    options = {"filter_path": "took", "compress": False, "backoff": Backoff(), "pipeline": "mine"}
+    found = {"body": b"", "documents": 7, "content-type": "application/x-ndjson", "options": options, "watch": False}
+    return found | {"tally": BulkCounts(), "span": {}, "epoch": 1, "client": 0, "last": True}
+
+
+def test_a_client_is_at_work_from_its_first_request_to_the_end_of_its_last(monkeypatch):
+    """Each look at the clock finds it a second later."""
+    es, params = FakeEs(Script({"POST /cluster-metrics/_bulk": {"took": 1, "errors": False}, "PUT": {}})), bulk_params()
+    monkeypatch.setattr("cluster_metrics.ingest.load.time", SimpleNamespace(time=itertools.count(100).__next__))
+    with es.new_request_context():
+        for last in (False, False, True):
+            asyncio.run(IngestBulk()(es, params | {"last": last}))
+    span = es.requests[-1][2]["span"]
+    assert span["started"] == 100 and span["ended"] > 102
+
+
 @pytest.mark.parametrize("failure", [TIMEOUT, LOST])
 def test_a_bulk_request_without_an_answer_counts_as_not_taken_and_is_noted(failure):
     es = FakeEs(Script({"POST /cluster-metrics/_bulk": failure, "PUT": {}}))
-    params = {"body": b"", "documents": 7, "content-type": "application/x-ndjson"}
-    params |= {
-        "options": {"filter_path": "took", "compress": False, "backoff": Backoff(), "pipeline": "mine"},
-        "tally": BulkCounts(),
-        "span": {},
-        "watch": False,
-        "last": True,
-    }
     with es.new_request_context(), pytest.raises(type(failure)):
-        asyncio.run(IngestBulk()(es, params | {"epoch": 1, "client": 0, "last": True}))
+        asyncio.run(IngestBulk()(es, bulk_params()))
     noted = es.requests[-1][2]["tally"]
     assert (noted["sent"], noted["acknowledged"]) == (7, 0)
     assert noted["rejected"] == Counter({type(failure).__name__: 7})

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import itertools
+import time
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -12,6 +14,7 @@ from fakes import FakeEs, Refused, Script
 
 from cluster_metrics.core.index import MARK
 from cluster_metrics.ingest.cell import INDEX, SAMPLE, IngestCell, index_settings, run_cells
+from cluster_metrics.ingest.samples import CELL as KEYS
 from cluster_metrics.wire.bulk import send_bulk
 
 ROWS = 25
@@ -151,6 +154,24 @@ def test_each_part_of_a_cell_is_timed_by_itself_in_milliseconds(monkeypatch):
     known = {"wall_ms": 7000, "encode_ms": 3000, "client_cpu_ms": 1000, "rows_per_second": 25 / 7}
     known |= {"refresh_wall_ms": 1000, "asks_ms": 1000, "read_ms": 1000, "started_s": 100, "window_ms": 2000}
     assert {key: sample[key] for key in known} == pytest.approx(known)
+
+
+def test_the_window_of_the_targets_cpu_time_is_between_the_two_looks_at_it(monkeypatch):
+    """The clock tells how many requests were sent."""
+    es = client()
+    clocks = {"time": lambda: len(es.requests), "perf_counter": time.perf_counter, "process_time": time.process_time}
+    monkeypatch.setattr("cluster_metrics.ingest.cell.time", SimpleNamespace(**clocks))
+    with es.new_request_context():
+        [sample] = asyncio.run(run_cells(es, 3, [(CELL, ROWS, OWN)], BASE))
+    looks = [i for i, sent in enumerate(es.sent, 1) if sent.startswith("GET /_nodes/stats/process,jvm")]
+    assert [sample["started_s"], sample["started_s"] + sample["window_ms"] / 1000] == looks
+
+
+def test_a_cell_that_asks_and_reads_nothing_has_all_that_a_sample_must_have():
+    es = client()
+    with es.new_request_context():
+        [sample] = asyncio.run(run_cells(es, 3, [(replace(CELL, asks=[], reads=0), ROWS, OWN)], BASE))
+    assert {key.name for key in KEYS if not key.optional} <= sample.keys()
 
 
 def test_a_cell_makes_its_index_sends_refreshes_counts_and_deletes_its_index():

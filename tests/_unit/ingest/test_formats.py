@@ -79,6 +79,7 @@ def test_batches_are_the_first_lines_of_the_log_in_every_format(tmp_path, encodi
             assert action == {"index": {}} and found.keys() == weblogs.BATCH_MAPPINGS["properties"].keys()
             expected = lines[document * of : (document + 1) * of]
             assert [line["id"] for line in found["lines"]] == [line["id"] for line in expected]
+            assert raw.count(b"referrer") == (of if encoding == "json" else 1), "SMILE has a name once in a document"
 
 
 def test_a_document_has_the_parts_of_a_line_as_its_fields():

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -239,3 +240,21 @@ def test_an_option_that_changes_what_figures_mean_is_not_passed_on(option):
 def test_a_jmh_that_ends_badly_is_an_error_whatever_it_said(tmp_path, script, said):
     with pytest.raises(RaceError, match=f"^{said}$"):
         jmh._watched(["sh", "-c", script], tmp_path / "none.log")
+
+
+def test_jmh_ends_with_what_started_it(tmp_path, monkeypatch):
+    started = []
+
+    class Noted(subprocess.Popen):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            started.append(self)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(jmh.subprocess, "Popen", Noted)
+    monkeypatch.setattr("builtins.print", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        jmh._watched(["sh", "-c", "echo a line; exec sleep 20"], tmp_path / "none.log")
+    assert [process.returncode for process in started] == [-signal.SIGTERM]

@@ -60,15 +60,26 @@ def test_verdicts_at_hand(passes, verdict):
     assert agreement(np.array(passes) / 100).verdict == verdict
 
 
-def test_passes_that_would_decide_are_those_at_which_the_same_spread_decides():
-    levels = np.array([1.0, 1.04, 0.96])
-    found = agreement(levels)
+@pytest.mark.parametrize(
+    "levels, cells, decided",
+    [
+        ([1.0, 1.04, 0.96], 1, "equivalent within 5 %"),
+        ([1.05, 1.15, 1.25], 1, "different"),
+        ([1.05, 1.15, 1.25], 12, "different"),
+    ],
+)
+def test_passes_that_would_decide_are_those_at_which_the_same_spread_decides(levels, cells, decided):
+    levels = np.array(levels)
+    found = agreement(levels, cells=cells)
     assert found.verdict == "not shown" and 3 < found.decided_by < 20
     centred = np.log(levels) - np.log(levels).mean()
-    for k, verdict in ((int(found.decided_by), "equivalent within 5 %"), (int(found.decided_by) - 1, "not shown")):
+    for k, verdict in ((int(found.decided_by), decided), (int(found.decided_by) - 1, "not shown")):
         scaled = np.resize([1.0, -1.0, 0.0][: 3 if k % 2 else 2], k)
         scaled = (scaled - scaled.mean()) / scaled.std(ddof=1) * centred.std(ddof=1) + np.log(levels).mean()
-        assert agreement(np.exp(scaled)).verdict == verdict
+        assert agreement(np.exp(scaled), cells=cells).verdict == verdict
+
+
+def test_no_number_of_passes_decides_a_spread_that_is_too_great():
     assert math.isnan(agreement(np.array([1.0, 4.0, 0.25])).decided_by)
     assert agreement(np.array([1.0])).decided_by == 0
 

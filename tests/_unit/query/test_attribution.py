@@ -134,6 +134,8 @@ def test_the_report_shows_parts_rest_and_whole_and_the_rounds_that_are_missing()
     assert f"visit-serial counts what it visits, for {number(fitted(made()).counting.value)} ms [" in section.text
     (section,) = sections(made(), {"pct-cpu-serial", "A-serial"})
     assert "No verdict on it, as pct-cpu-serial was not steady" in section.text
+    (section,) = sections(made(), {"D_td-serial"})
+    assert "No verdict on it, as D_td-serial was not steady" in section.text
 
 
 def test_without_one_of_the_cells_there_is_no_attribution():

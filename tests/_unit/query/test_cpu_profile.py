@@ -20,7 +20,9 @@ from _tools.profile.sampler import Node, Sampler, SamplerError, local_nodes
 from _tools.profile.server import Control, served
 from _tools.report.flames import D3
 from _tools.report.stacks import FILE
+from cluster_metrics.core.challenge import challenges
 from cluster_metrics.core.machine import cpu_ms
+from cluster_metrics.core.sampler import Sampler as Asked
 from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.query.configurations import LAYOUTS, PROFILED, VARIANTS
 from cluster_metrics.query.cpu_profile import PLAIN, SAMPLED, CpuProfileParams, CpuProfileRunner
@@ -312,3 +314,14 @@ def test_where_one_node_cannot_be_recorded_the_others_are_stopped_and_kept(tmp_p
         sampler.start()
     assert told == [("a", "start"), ("b", "start"), ("a", "stop")]
     assert (tmp_path / "a-00001.jfr").exists() and not list(folder.iterdir())
+
+
+def test_the_cpu_time_of_processes_that_are_not_known_or_have_ended_is_none():
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    assert [Asked("none", pids).cpu_ms() for pids in ([], [ended.pid])] == [None, None]
+    assert Asked("none", [os.getpid()]).cpu_ms() > 0
+
+
+def test_races_are_compared_by_the_coverages_that_were_not_sampled():
+    assert challenges()["cpu-profile"].compared.sample == PLAIN

@@ -93,6 +93,11 @@ def test_what_is_common_stands_once_and_what_differs_is_set_out():
     assert row(text, "What differs", "Elasticsearch").split()[3::2] == ["8.17.2", "8.19.4"]
     assert row(text, "What differs", "tag side").split()[4::2] == ["old", "new"]
     assert "- **Warning:** the races differ in Elasticsearch; " in text
+    common = {"nodes": 31, "rounds": 25}
+    few, many = (made(str(tasks), parameters=common | {"tasks": tasks}) for tasks in (100, 300))
+    text = told([few, many])
+    assert "- parameters beside the defaults: nodes=31, rounds=25\n" in text
+    assert row(text, "What differs", "parameter tasks").split()[4::2] == ["100", "300"]
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,14 @@ def test_a_race_behind_a_network_delay_is_left_out():
     assert [left.why for left in found.left_out] == ["ran behind a network delay of 0.8 ms"]
 
 
+def test_a_challenge_whose_races_were_left_out_is_in_the_store_all_the_same():
+    document, documents = documents_of(race("other", 2, document={"user-tags": {"delay_ms": "0.8"}}))
+    store = Store(documents_of(race("a")), (document | {"challenge": "query-frontier"}, documents))
+    text = "".join(section.text for section in sections(ranking(store, "last", False, NOW)))
+    [never] = re.findall("Not in this store: (.*)", text)
+    assert not {"query-decomp", "query-frontier"} & {*never.rstrip(".").split(", ")} and "ingest-decomp" in never
+
+
 def test_ages_are_told_and_other_tracks_passed_over():
     other = documents_of(race("x", 2))[0] | {"challenge": "append-no-conflicts", "track": "geonames"}, []
     found = ranking(Store(documents_of(race("a")), other), "last", False, NOW)

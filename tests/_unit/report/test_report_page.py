@@ -356,6 +356,9 @@ def test_limits_follow_from_the_race():
     ):
         assert part in text
     assert "12 rounds" in text and "17.0 minutes" in text and "fewer than" not in text
+    held = [node | {"node": name, "cpu_cores": 0.5, "cpu_held_by": "cgroup"} for name in "nm"]
+    text = limits.section(Race(found.document, found.samples, {}, found.parameters, held, index)).text
+    assert "2 nodes with 1 core in all" in text
 
 
 def test_limits_of_another_race_differ():

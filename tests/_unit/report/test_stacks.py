@@ -122,6 +122,10 @@ def test_frames_that_are_too_small_on_both_sides_are_not_compared():
         ((WORKER, "org.elasticsearch.tdigest.MergingDigest.add", "java.util.Arrays.sort"), "t-digest"),
         ((WORKER, "org.elasticsearch.tdigest.AVLGroupTree.add"), "t-digest"),
         ((WORKER, "org.elasticsearch.search.aggregations.metrics.TDigestState.add"), "t-digest"),
+        (
+            (WORKER, "org.elasticsearch.tdigest.MergingDigest.add", "org.apache.lucene.util.ArrayUtil.grow"),
+            "t-digest",
+        ),
         ((WORKER, "org.HdrHistogram.DoubleHistogram.recordValue"), "HDR"),
         ((WORKER, "org.elasticsearch.search.aggregations.metrics.SumAggregator$1.collect"), "sums"),
         ((WORKER, "org.apache.lucene.search.ConjunctionDISI.doNext"), "filtering"),
@@ -152,6 +156,15 @@ def test_the_page_needs_nothing_else_and_holds_any_two(tmp_path):
     assert set(data["pairs"]) == {"x|y", "x|z", "y|z"}
     frames = data["frames"]
     assert all(parent is None or parent < place for place, (parent, _) in enumerate(frames))
+    stacks_of = {place: (name,) for place, (parent, name) in enumerate(frames) if not parent}
+    for place, (parent, name) in enumerate(frames):
+        stacks_of.setdefault(place, (*stacks_of.get(parent, ()), name))
+    for (base, other), of in pairs.items():
+        known = {paths.names[i]: (of.half[i], of.shown[i]) for i in np.flatnonzero(of.compared)}
+        found = {
+            stacks_of[int(place)]: (half, shown) for place, (half, shown) in data["pairs"][f"{base}|{other}"].items()
+        }
+        assert found == {stack: (pytest.approx(half, rel=1e-2), shown) for stack, (half, shown) in known.items()}
     for name, ms in data["ms"].items():
         roots = [place for place, (parent, _) in enumerate(frames) if parent == 0]
         assert ms[0] == pytest.approx(sum(ms[place] for place in roots), rel=1e-3), name

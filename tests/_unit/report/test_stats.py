@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from _tools.report import scatter, stats
 from _tools.report.stats import ENOUGH_RACES, Estimate, race_ratio
 from _tools.report.verdicts import Verdict, verdict, widened
+from cluster_metrics.core.challenge import Compared
 
 NAN = float("nan")
 times = st.floats(0.1, 1e4)
@@ -276,3 +277,9 @@ def test_an_interval_that_is_widened_keeps_its_shape():
         up, down = math.log(wide.high / wide.value), math.log(wide.value / wide.low)
         assert up == pytest.approx(factor * math.log(plain.high / plain.value), rel=0.2)
         assert down == pytest.approx(factor * math.log(plain.value / plain.low), rel=0.2)
+
+
+def test_the_least_units_of_an_interval_are_those_whose_range_holds_the_median_in_95_of_100_cases():
+    """All of n lie on one side of it in two of 2 ** n cases."""
+    held = [n for n in range(1, 20) if 1 - 2 / 2**n >= 0.95]
+    assert Compared.least == held[0]
