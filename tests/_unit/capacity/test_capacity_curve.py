@@ -110,6 +110,11 @@ def test_too_few_passes_name_no_rate():
     assert "greatest rate" not in found and found["latency"]
 
 
+def test_without_an_interval_a_bound_is_neither_kept_nor_missed():
+    (table,) = (t for s in sections(curve(passes=2)) if s.title == "Latency by rate: 1s-2r" for t in s.tables)
+    assert [row["kept"] for row in table.rows] == ["not shown"] * 5
+
+
 def test_the_report_says_of_each_rate_whether_the_bound_was_kept():
     (section,) = (s for s in sections(curve()) if s.title == "Latency by rate: 1s-2r")
     table = next(block for block in section.blocks if hasattr(block, "rows"))

@@ -413,6 +413,13 @@ def test_each_cell_is_held_against_its_shards_without_replicas_and_against_one_s
     assert shown["3s-2r"]["rate"].value == pytest.approx(1 / copied, rel=0.01)
 
 
+def test_beside_documents_a_cell_is_held_against_its_shards_without_replicas_beside_as_many():
+    race = made("r", "capacity-mixed", 6, spread=0.0, docs=(0, 150))
+    copied, none = (row(race, "Searches: throughput", name) for name in ("3s-2r-150", "3s-0r-150"))
+    assert none["over_no_replicas"] == "1"
+    assert copied["over_no_replicas"].value == pytest.approx(copied["rate"].value / none["rate"].value)
+
+
 def test_the_answer_has_the_throughput_of_one_shard_and_of_the_best_layout_over_it():
     findings = {f.name: f for f in answer_of(made("r", "capacity-query", 6, spread=0.0)).findings}
     alone, best = seconds(COSTS, 1, 0), seconds(COSTS, 1, 2)

@@ -224,3 +224,13 @@ def test_a_node_that_left_between_two_cells_is_named():
     assert left.seen == "node 3 had left in 3s-2r of pass 6, which counts for no verdict"
     assert set(capacity_cells.main_cells(race)["3s-2r"].steady) == {1, 2, 3, 4, 5}
     assert set(compared_in(race).samples("3s-2r")) == {1, 2, 3, 4, 5}
+
+
+def test_a_pass_that_counts_for_no_verdict_tells_of_no_drift():
+    whole, race = (made("r", "capacity-query", 7, of_pass={1: 0.5}) for _ in range(2))
+    for look in race.of(MONITOR):
+        if look.meta["pass"] == 1:
+            nodes = json.loads(look.meta["nodes"])
+            look.meta["nodes"] = json.dumps({name: of for name, of in nodes.items() if name != "node 2"})
+    assert "drift" in {warning.kind for warning in answer_of(whole).warnings}
+    assert "drift" not in {warning.kind for warning in answer_of(race).warnings}

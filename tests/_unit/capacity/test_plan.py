@@ -318,6 +318,9 @@ def test_a_cell_that_takes_twice_as_long_as_the_others_expect_is_missed_by_2():
     misses = Cells(slow, indexed).misses()
     assert misses["searches"][0] == pytest.approx(2) and max(misses["searches"][1:]) < 1.5
     assert misses["indexing"] == pytest.approx([1] * 9)
+    predicted = Cells(slow, indexed).predictions()
+    assert max(one.search_miss for one in predicted) == pytest.approx(2)
+    assert {round(one.document_miss, 6) for one in predicted} == {1}
     assert Cells(searched[:3], []).misses() == {"searches": [], "indexing": []}
 
 

@@ -1,5 +1,6 @@
 import json
 import re
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -68,6 +69,27 @@ def test_a_version_that_is_none_is_refused(kept, monkeypatch):
     monkeypatch.setenv("VERSIONS", "Python 2")
     with pytest.raises(RaceError, match="allowed is a regular expression of one of Elasticsearch 8.14.3"):
         matrix.matrix()
+
+
+@pytest.mark.parametrize(
+    "of, version, commands",
+    [
+        ("esrally", "2.12.0", [["-m", "pip", "install", "--quiet", "esrally==2.12.0"], ["-m", "pytest"]]),
+        ("Python", "3.12", [["-m", "pytest"]]),
+    ],
+)
+def test_what_is_tried_is_in_the_environment_of_its_clone(kept, tmp_path, monkeypatch, of, version, commands):
+    tried = []
+    monkeypatch.setattr(matrix, "_clone", lambda name: tmp_path / name)
+    monkeypatch.setattr(matrix, "_trial", lambda *about: tried.append(about[-1]) or matrix.Trial(**trial()))
+    monkeypatch.setattr(matrix.shutil, "which", lambda name: name)
+    monkeypatch.setattr(matrix.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=0))
+    assert [found.passed for found in matrix.tried(of, version)] == [True, True]
+    own = str(tmp_path / f"{of}-{version}" / "_venv" / "bin" / "python")
+    assert [
+        command[1 : 1 + len(known)] for command, known in zip((c for c in tried if c[0] == own), commands)
+    ] == commands
+    assert tried[0][-1] == "_venv/ready" and tried[-1][-2:] == ["race", "TEST_MODE=1"]
 
 
 def test_what_shortens_a_trial_is_a_parameter_of_some_challenge():

@@ -86,6 +86,17 @@ def test_a_failure_of_any_operation_is_counted_and_said_first(decomp, printed, k
     assert said in files["report.json"].split('"document"')[0]
 
 
+def test_the_first_failure_is_that_which_came_first_whatever_order_the_store_has_them_in(decomp, printed):
+    race, documents = decomp
+    hit = sample(documents, "bulk")
+    late, early = (
+        hit | {"@timestamp": hit["@timestamp"] + ms, "meta": hit["meta"] | {"success": False, "error-description": why}}
+        for ms, why in ((1000, "what followed"), (0, "the cause"))
+    )
+    problems, _, _ = printed(race, [*documents, late, early])
+    assert f"{hit['operation']} failed first with: the cause" in problems
+
+
 def test_neither_failed_samples_nor_those_of_warm_up_enter_figures(decomp):
     race, documents = decomp
     whole = load(Store((race, documents)), "recorded")

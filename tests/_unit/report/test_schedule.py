@@ -51,6 +51,11 @@ def test_section_tells_when_each_task_ran_and_what_is_left():
     assert len(section.figures) == 1
 
 
+def test_a_task_that_began_before_another_may_end_after_it():
+    (section,) = schedule.sections(race(request("load", 0, 10_000), request("look", 5000, 1000)))
+    assert "Of 10.0 s from the first request to the end of the last, no task was at work for 0 s" in section.text
+
+
 def test_tasks_that_run_at_once_have_few_bars():
     asked = [request(task, 100 * i + at, 40) for i in range(1000) for task, at in (("search", 0), ("index", 50))]
     later = [request("search", 200_000, 1000)]

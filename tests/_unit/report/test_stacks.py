@@ -43,6 +43,13 @@ def test_a_sample_stands_for_the_gap_of_a_thread_that_runs_without_a_pause(read)
     assert list(profile.at) == sorted(profile.at), "whatever order they were recorded in"
 
 
+def test_threads_of_a_pool_are_sampled_each_by_itself(read):
+    threads = [f"S {i} elasticsearch[n][search_worker][T#{i}];a.B.c" for i in range(2)]
+    busy = [f"E {10**18 + tick * TICK + i * TICK // 2} {i}" for tick in range(20) for i in range(2)]
+    profile = read("\n".join([*threads, *busy]) + "\n")
+    assert len(profile.stacks) == 1 and profile.period_ms == 4.0
+
+
 def test_a_recording_that_cannot_be_read_is_told(read):
     profile = read("S 0 main;a.B.c\nE 10 0\nX r.jfr: java.io.EOFException: cut\n")
     assert profile.problems == ["The recording r.jfr: java.io.EOFException: cut."] and len(profile.at) == 1

@@ -187,14 +187,21 @@ def test_drift_is_reported_for_about_one_steady_race_of_20():
 
 
 @pytest.mark.parametrize(
-    "freedom, quantile", [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (30, 2.042), (10**5, 1.960)]
+    "freedom, of_95, of_90",
+    [
+        *((1, 12.706, 6.314), (2, 4.303, 2.920), (3, 3.182, 2.353), (4, 2.776, 2.132)),
+        *((9, 2.262, 1.833), (30, 2.042, 1.697), (10**5, 1.960, 1.645)),
+    ],
 )
-def test_the_interval_of_races_is_as_wide_as_the_tables_of_student_have_it(freedom, quantile):
+def test_intervals_of_races_are_as_wide_as_the_tables_of_student_have_them(freedom, of_95, of_90):
     several = np.arange(freedom + 1.0) / (freedom + 1)
     found = race_ratio([0.0], several)
     error = np.sqrt(np.var(several, ddof=1) * (1 + 1 / len(several)))
-    assert np.log(found.high / found.value) == pytest.approx(quantile * error, rel=5e-4)
-    assert np.log(found.value / found.low) == pytest.approx(quantile * error, rel=5e-4)
+    assert np.log(found.high / found.value) == pytest.approx(of_95 * error, rel=5e-4)
+    assert np.log(found.value / found.low) == pytest.approx(of_95 * error, rel=5e-4)
+    assert np.log(np.array(found.bounds(0.9)) / found.value) == pytest.approx(
+        np.array([-1, 1]) * of_90 * error, rel=5e-4
+    )
 
 
 @pytest.mark.parametrize("sizes", [(3, 3), (1, 3), (5, 5), (2, 6)])

@@ -58,6 +58,13 @@ def test_a_change_that_is_only_one_of_many_is_not_shown_and_its_bounds_say_so():
     assert judge([lone, *others], Gate())[0].found > judge([lone], Gate())[0].found
 
 
+@pytest.mark.parametrize("delta, text", [(0.03, "equivalent within 3.0 %"), (0.02, "not shown (could be ")])
+def test_a_change_that_is_only_one_of_many_is_equivalent_within_the_bound_that_was_asked_for(delta, text):
+    lone = about(1.018, 0.0075)
+    assert judge([lone], Gate(delta=delta))[0].verdict is Verdict.REGRESSED
+    assert judge([lone, *[about(1.0, 0.0075)] * 10], Gate(delta=delta))[0].text.startswith(text)
+
+
 def test_what_has_too_few_units_is_no_test():
     few = [about(1.0, 0.06, n=19)] * 10
     assert judge([about(1.08, 0.06), *few], Gate())[0].verdict is Verdict.REGRESSED
