@@ -58,7 +58,7 @@ STEPS = 11
 CHANGES = (Verdict.IMPROVED, Verdict.REGRESSED)
 STEADY_CVS = (0.05, 0.1, 0.2)
 STEP, LATE, RISE = 0.4, 0.2, 0.3
-"""By how much a rate is lower in the first fifth of its time, falls after 70 % of it, and rises from begin to end."""
+"""By how much a rate is lower in the first fifth of its time, falls after 60 % of it, and rises from begin to end."""
 ALIKE = 0.3
 """Autocorrelation of spans of a rate."""
 Draw = Callable[[int], Samples]

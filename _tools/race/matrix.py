@@ -5,6 +5,7 @@ the default Python and esrally, its cells short; on each Python, and each other 
 the default Elasticsearch.
 """
 
+import contextlib
 import datetime
 import json
 import os
@@ -74,8 +75,10 @@ def kept() -> list[Trial]:
 
 def matrix() -> int:
     """Tries all versions, or those that match VERSIONS, and keeps what came of each as soon as it is known."""
-    wanted = re.compile(variable("VERSIONS", "."))
-    chosen = [(of, v) for of, versions in VERSIONS.items() for v in versions if wanted.search(f"{of} {v}")]
+    chosen = []
+    with contextlib.suppress(re.error):
+        wanted = re.compile(variable("VERSIONS", "."))
+        chosen = [(of, v) for of, versions in VERSIONS.items() for v in versions if wanted.search(f"{of} {v}")]
     if not chosen:
         names = ", ".join(f"{of} {v}" for of, versions in VERSIONS.items() for v in versions)
         raise VARIABLES["VERSIONS"].wrong(variable("VERSIONS"), f"a regular expression of one of {names}")

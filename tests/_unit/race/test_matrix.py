@@ -65,8 +65,9 @@ def test_a_version_tried_again_takes_the_place_of_before(kept, monkeypatch):
     assert [(t.version, t.commit) for t in matrix.kept()] == [("3.12", "def"), ("3.13", "abc")]
 
 
-def test_a_version_that_is_none_is_refused(kept, monkeypatch):
-    monkeypatch.setenv("VERSIONS", "Python 2")
+@pytest.mark.parametrize("versions", ["Python 2", "("])
+def test_a_version_that_is_none_is_refused(kept, monkeypatch, versions):
+    monkeypatch.setenv("VERSIONS", versions)
     with pytest.raises(RaceError, match="allowed is a regular expression of one of Elasticsearch 8.14.3"):
         matrix.matrix()
 
