@@ -103,7 +103,8 @@ def ties(allowed: list[Point], gate: Gate) -> list[str]:
         common = sorted(point.rounds.keys() & best.rounds.keys())
         base, own = (np.array([p.rounds[r] for r in common]) for p in (best, point))
         ratios.append(paired_ratio(base, own))
-    return [p.name for p, of in zip(others, judge(ratios, gate)) if of.verdict is not Verdict.REGRESSED]
+    slower = (Verdict.REGRESSED, Verdict.NOT_ENOUGH)  # or too few rounds in common to say so
+    return [p.name for p, of in zip(others, judge(ratios, gate)) if of.verdict not in slower]
 
 
 def advice(found: list[Point], max_error: float, gate: Gate) -> str:
@@ -122,12 +123,12 @@ def advice(found: list[Point], max_error: float, gate: Gate) -> str:
     best = faster[0]
     tied = ties([best, *(p for p in allowed if p is not best)], gate)
     also = f" Ties with it, by the ratio within rounds: {', '.join(tied)}." if tied else ""
-    common = sorted(set.intersection(*(set(p.rounds) for p in allowed)))
-    if len(allowed) > 1 and common:
-        lucky = optimism(np.array([[p.rounds[r] for r in common] for p in allowed]))
+    common = sorted(set.intersection(*(set(p.rounds) for p in faster)))
+    if len(faster) > 1 and common:
+        lucky = optimism(np.array([[p.rounds[r] for r in common] for p in faster]))
         also += (
-            f" It is the fastest of {len(allowed)}: choosing it for that overstates its gain by {percent(lucky)} on "
-            "average."
+            f" It is the fastest of {len(faster)} that are shown to be faster: choosing it for that overstates its "
+            f"gain by {percent(lucky)} on average."
         )
     return (
         f"Within an error of {percent(max_error)} take **{best.name}** ({best.configuration.text}): "
@@ -159,7 +160,8 @@ def answer(race: Race) -> Iterator[Finding]:
     else:
         yield answers.undecided(race)
     names = ", ".join(p.name for p in front(to_query))
-    yield Finding("not beaten", f"{names}, of {len(to_query)} configurations by time and error")
+    any_question = f"{len(to_query)} configurations that answer any question"
+    yield Finding("not beaten", f"{names}, of {any_question}, by time and error")
     for p in found:
         if p.configuration.form == "rollup":
             yield Finding(f"limit: {p.name}", f"{times_as_fast(p.speedup)}, exact, but fixed at ingest")
@@ -273,7 +275,10 @@ def _front(on_front: list[Point]) -> list[str | Table]:
         Column("extreme_error", "error p0, p100", form=error_text),
         Words("price", "trade-off", of=lambda p: p.configuration.price),
     ]
-    text = "No other query is both faster and more accurate in p50 and p90. The rollup is no query and left out."
+    text = (
+        "No other query is both faster and more accurate in p50 and p90. Rollup and filled caches are left out: they "
+        "answer only what was asked before."
+    )
     return [text, Table.of("front", columns, on_front)]
 
 
