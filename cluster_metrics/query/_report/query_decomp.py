@@ -383,11 +383,13 @@ def _accuracy(race: Race) -> list[Section]:
 
 
 def _cpu_ms(race: Race) -> dict[str, list[float]]:
-    """CPU time of the target per coverage, by headline cell, one for each of its passes."""
+    """CPU time of the target per coverage, by headline cell, one for each of its passes; without cells that lost
+    coverages, whose CPU time was counted all the same."""
     walls = by_pass(race, "wall_ms")
     return {
         cell: [ms / len(walls[cell][number_of]) for number_of, found in passes.items() for ms in found]
         for cell, passes in by_pass(race, "target_cpu_ms").items()
+        if not race.failed.get(cell)
     }
 
 
@@ -395,7 +397,7 @@ def _cpu(race: Race) -> list[Section]:
     found = _cpu_ms(race)
     text = (
         "CPU time of the target's nodes per coverage, over each pass of a headline cell. It includes what the nodes do "
-        "besides, up to a second of idling per pass."
+        "besides, up to a second of idling per pass. Cells that lost coverages are left out, since theirs counts, too."
     )
     columns = [
         Words("cell", "configuration", of=str),

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fakes import rows
@@ -150,6 +152,9 @@ def test_cpu_time_is_counted_over_a_pass_and_told_per_coverage():
     }
     (gain,) = changes(of)
     assert gain.costs["target_cpu"].value == pytest.approx(0.5) and gain.times.value == pytest.approx(4)
+    lost = replace(of, failed={"D_td-serial": 2})
+    (gain,) = changes(lost)
+    assert rows(sections(lost), "cpu").keys() == {"D_td-msearch"} and "target_cpu" not in gain.costs
 
 
 def test_coverages_are_drawn_over_time_by_transport():
