@@ -262,10 +262,12 @@ APPEND = Challenge(
 
 
 def _sampled_are_raced(values: Values) -> Iterator[str]:
-    """Cells to be sampled that the steps of a race leave out."""
-    raced, sampled = clients(values["design"], True, True, values["ingest_steps"]), values["sampled_cells"]
+    """Cells to be sampled that a race leaves out."""
+    timestamps, sampled = values["timestamps"], values["sampled_cells"]
+    raced = clients(values["design"], True, timestamps, values["ingest_steps"])
     if values[SAMPLER.name] != NONE and not set(sampled) <= set(raced):
-        yield f"track parameter [sampled_cells] is {sampled}, allowed with this ingest_steps is {', '.join(raced)}"
+        given = "these ingest_steps and timestamps:" + str(timestamps).lower()
+        yield f"track parameter [sampled_cells] is {sampled}, allowed with {given} is {', '.join(raced)}"
 
 
 INGEST_DECOMP = Challenge(

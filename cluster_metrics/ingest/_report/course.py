@@ -78,7 +78,7 @@ def over_time(race: Race, found: Sequence[Load]) -> list[Figure]:
 def over_rounds(race: Race, knobs: tuple[str, str]) -> list[Figure]:
     """What the cells of each round used up together, over the time of a race; none for fewer than two rounds.
 
-    :param knobs: see :func:`.bottleneck.of_cell`.
+    :param knobs: see :func:`.usage.of_cell`.
     """
     rounds: dict[int, list[Sample]] = {}
     for sample in race.of(SAMPLE):

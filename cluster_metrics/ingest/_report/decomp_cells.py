@@ -55,9 +55,14 @@ def wanted(race: Race) -> list[str]:
     return list(race.parameters.get("ingest_steps", STEP_NAMES))
 
 
+def had_orjson(race: Race, cells: Clients) -> bool:
+    """Whether the load driver had the package, be it that all its cells failed."""
+    return cells.has("orjson") or "orjson" in race.failed
+
+
 def taken(race: Race, cells: Clients) -> list[tuple[Step, str]]:
     """The steps that the race has, each with the cell that it is held against."""
-    held = bases(race.parameters.get("design", "cumulative"), cells.has("orjson"), timestamps=True)
+    held = bases(race.parameters.get("design", "cumulative"), had_orjson(race, cells), timestamps=True)
     found = [(step, held[step.name]) for step in STEPS if step.name in held and step.name in wanted(race)]
     return [(step, base) for step, base in found if cells.has(NAIVE, base, step.name)]
 
@@ -85,4 +90,5 @@ def enough(race: Race, cells: Clients, top: str) -> str:
         return top
     before = (names := ways(cells))[1 : names.index(top)]
     said = judge([cells.ratio("wall_ms", top, name) for name in before], gate_of(race.record.compared))
-    return next((name for name, of in zip(before, said) if of.verdict is not Verdict.REGRESSED), top)
+    slower = (Verdict.REGRESSED, Verdict.NOT_ENOUGH)  # or too few rounds in common to say so
+    return next((name for name, of in zip(before, said) if of.verdict not in slower), top)

@@ -57,6 +57,8 @@ EPOCHS = (
 """Columns of ``es_profile_ingest_epoch.csv``: one row per epoch."""
 
 
+FEW_TOOKS = 10
+"""Fewer than so many ``took`` may have a common divisor by chance: so many have one in a case of a thousand."""
 SUMMARY = "throughput is a mean since the task began, so it lags behind the rate; cumulative times are of all indices"
 
 
@@ -277,7 +279,10 @@ def _shares(race: Race) -> list[str | Table]:
 
 def _resolution(race: Race) -> str:
     """Says how fine ``took`` is, which on a node with default settings is no finer than 200 ms."""
-    step = math.gcd(*(s.meta["took"] for s in race.of(BULK)))
+    seen = [took for s in race.of(BULK) if (took := s.meta["took"])]
+    if len(seen) < FEW_TOOKS:
+        return f"`took` was above 0 in {count(len(seen), 'request')}, too few to tell how fine the node's clock is."
+    step = math.gcd(*seen)
     if step > 1:
         return (
             f"**All `took` are multiples of {step} ms: the node's clock is that coarse, so shares are right only over "
@@ -340,7 +345,7 @@ def rate_section(race: Race) -> Section:
         rows.append(row)
         slow += len(load.slow)
         slow_merging += len(load.merging.intersection(load.slow))
-        merging += len([b for b in load.merging if load.first <= b < load.end])
+        merging += len([b for b in load.merging if load.first <= b < load.end]) if len(load.steady) else 0
     whole = "{:,.0f}".format
     columns = [Words("epoch", "epoch"), Column("seconds", "s"), Column("rate", "documents/s", form=whole)]
     columns += [Column("window", "steady window, s"), Column("mean", "its mean", form=whole)]

@@ -26,7 +26,7 @@ from cluster_metrics.ingest.steps import NAIVE, NATIVE, REQUESTS, SLICES, STEP_N
 from . import decomp_times
 from .bottleneck import bottleneck, finding, section_of_cells
 from .course import over_rounds
-from .decomp_cells import Clients, best, enough, judged, taken, wanted, ways
+from .decomp_cells import Clients, best, enough, had_orjson, judged, taken, wanted, ways
 from .format_cells import per_million
 from .profiled import HOW
 from .usage import of_cells, target_cores
@@ -185,7 +185,8 @@ def _advice(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> str:
         lines.append(f"Too few rounds to judge: {', '.join(unknown)}.")
     held = {step.name for step, _ in steps}
     left_out = [name for name in wanted(race) if name not in held]
-    if "orjson" in left_out and not cells.has("orjson"):
+    if "orjson" in left_out and not had_orjson(race, cells):
+        left_out.remove("orjson")
         lines.append("The step orjson was left out: the load driver has no package of that name.")
     timed = [step.name for step in STEPS if step.timed and step.name in left_out]
     if timed and not race.parameters.get("timestamps"):
@@ -193,7 +194,7 @@ def _advice(race: Race, cells: Clients, steps: list[tuple[Step, str]]) -> str:
         left_out = [name for name in left_out if name not in timed]
     if alone := [name for name in left_out if cells.has(name)]:
         lines.append(f"**No round of {', '.join(alone)} has what it is held against.**")
-    if others := [name for name in left_out if name != "orjson" and name not in alone]:
+    if others := [name for name in left_out if name not in alone]:
         lines.append(f"**No samples of {', '.join(others)}.**")
     return " ".join(lines) + "\n"
 

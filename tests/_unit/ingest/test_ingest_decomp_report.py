@@ -125,6 +125,10 @@ def test_steps_without_samples_are_named():
         return texts(race({k: v for k, v in WALL_S.items() if k not in names}))["What to do"]
 
     assert "step orjson was left out" in without("orjson") and "No samples" not in without("orjson")
+    failed = replace(race({k: v for k, v in WALL_S.items() if k != "orjson"}), failed={"orjson": 20})
+    text = texts(failed)["What to do"]
+    assert "No samples of orjson" in text and "step orjson was left out" not in text
+    assert "No round of constant-action has what it is held against" in text, "which is orjson, not json"
     assert "**No samples of slices.**" in without("slices")
     assert explained.sections(race({"orjson": 1.0})) == []
 
@@ -286,6 +290,12 @@ def test_the_answer_is_the_fastest_client_once_a_verdict_is_carried():
     alone = dict(answer_of(race(late, design="one-at-a-time")).lines())["recommended"]
     assert alone.startswith("no-source: ")
     assert dict(answer_of(race(rounds=5)).lines())["recommended"] == "nothing: a verdict takes ingest_rounds:20"
+
+
+def test_a_step_of_too_few_rounds_in_common_with_the_fastest_is_not_recommended():
+    of = race(rounds=40)
+    few = [s for s in of.samples if s.cell != "keep-alive" or s.meta["round"] < 10]
+    assert dict(answer_of(replace(of, samples=few)).lines())["recommended"].startswith("clients-2: ")
 
 
 @pytest.mark.parametrize("factors, chosen", [((0.9, 1.15), "clients-2"), ((1.2, 1.2), "clients-4")])

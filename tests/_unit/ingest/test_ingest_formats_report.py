@@ -429,7 +429,17 @@ def test_10_to_20_percent_less_over_the_network_are_neither_less_nor_more(size, 
     for sample in of.samples:
         if sample.meta.get("encoding") == "smile-32":
             sample.meta["bytes_out"] = size * 1e5
-    assert rows(explained.sections(of), "claims")[NETWORK]["holds"] == holds
+    found = rows(explained.sections(of), "claims")[NETWORK]
+    assert found["holds"] == holds and found["seen"] == f"{100 * (1 - size / 96):.1f} % less in requests"
+
+
+def test_savings_over_the_network_that_are_too_great_at_some_size_are_shown_where_they_decide():
+    of = race()
+    for sample in of.samples:
+        if sample.meta.get("encoding") == "smile-32" and sample.meta["bulk_size"] == 50_000:
+            sample.meta["bytes_out"] = 72 * 1e5
+    found = rows(explained.sections(of), "claims")[NETWORK]
+    assert (found["holds"], found["seen"]) == ("no", "17.7 % to 25.0 % less in requests")
 
 
 def test_what_a_configuration_costs_is_per_million_documents_and_per_request():

@@ -121,6 +121,13 @@ def test_a_coarse_clock_is_told():
     assert "whole milliseconds" in page(ingest, race(samples=samples))
 
 
+@pytest.mark.parametrize("tooks, number", [((40, 60), "2 requests"), ((0,) * 20, "0 requests")])
+def test_of_few_requests_that_took_time_nothing_is_said_of_the_clock(tooks, number):
+    samples = [*(bulk(1, i % 2, i / 10, took=took) for i, took in enumerate(tooks)), epoch_sample(1)]
+    text = page(ingest, race(samples=samples))
+    assert f"`took` was above 0 in {number}, too few to tell" in text and "multiples" not in text
+
+
 def test_the_greatest_jump_of_percentiles_is_named():
     assert "from the 90th to the 99th percentile, 5.0 times" in page(ingest, race())
 
@@ -235,6 +242,13 @@ def test_merges_and_slow_buckets_are_counted_within_steady_windows():
     assert (row["mean"].value, row["median"].value) == pytest.approx(((16 * 2000 + 200) / 17, 2000))
     acknowledged = sum(s.meta["success-count"] for s in samples if s.kind == "ingest-bulk") / 2
     assert (row["seconds"], row["rate"]) == pytest.approx((24.91, acknowledged / 24.91))
+
+
+def test_merges_of_a_load_without_a_steady_window_are_in_none():
+    merging = [look(101.0, merges=1), look(102.0, merges=1)]
+    samples = [*load(1, 0), *load(2, 100, seconds=3), *merging, epoch_sample(1), epoch_sample(2)]
+    steady = rates.steady(rates.loads(race(samples=samples)))
+    assert f"A merge was under way in 0 of the {len(steady)} buckets" in ingest.rate_section(race(samples=samples)).text
 
 
 def test_what_the_target_did_stands_by_epoch_in_ms_and_megabytes():

@@ -203,10 +203,16 @@ def test_a_round_has_the_wanted_steps_and_no_cell_that_is_none(track):
 def test_cells_that_are_sampled_must_be_raced():
     sampled = {"sampler": "127.0.0.1:1", "sampled_cells": [NAIVE, "slices"]}
     assert values(**sampled, ingest_steps=["clients-2"])["sampled_cells"] == [NAIVE, "slices"]
-    allowed = r"\['naive', 'slices'\], allowed with this ingest_steps is naive, clients-4, clients-8$"
+    allowed = r"\['naive', 'slices'\], allowed with these ingest_steps and timestamps:false is naive, cl"
     with pytest.raises(exceptions.TrackConfigError, match=allowed):
         values(**sampled, ingest_steps=["clients-8"])
     assert values(sampled_cells=[NAIVE, "slices"], ingest_steps=["clients-8"])
+    timed = sampled | {"sampled_cells": ["time-series"]}
+    assert values(**timed, timestamps=True)["sampled_cells"] == ["time-series"]
+    with pytest.raises(
+        exceptions.TrackConfigError, match=r"\['time-series'\], allowed with .* timestamps:false is naive"
+    ):
+        values(**timed)
 
 
 @pytest.fixture
