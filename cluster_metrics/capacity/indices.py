@@ -115,7 +115,8 @@ async def settle(
     nodes: Sequence[str],
     placed: Callable[[Mapping[str, Sequence[str]]], bool] = is_even,
 ) -> dict[str, list[str]]:
-    """Waits until all shards of an index are started and none is on the move, and a minute more for their places.
+    """Waits until all shards of an index are started and none is on the move, and until none has moved for a minute or
+    they are where they should be.
 
     :param copies: shards times copies of each.
     :param nodes: that hold data, and have to stay.
@@ -136,6 +137,8 @@ async def settle(
             waited = time.monotonic() - settled >= PLACED_SECONDS
             if sum(map(len, table.values())) == copies and (placed(table) or waited):
                 return table
+        else:
+            settled = 0.0
         await asyncio.sleep(0.2)
     raise exceptions.RallyAssertionError(
         f"index [{index}] is not green after {GREEN_SECONDS} s: {health.get('status')}, "

@@ -63,9 +63,13 @@ class Models:
         if self.indexing:
             table = _spread(nodes, shards, goal.replicas)
             documents = goal.docs * self.indexing.seconds(table) * self.document_miss
-            if goal.docs and goal.searches:
-                documents += self.together.taken(model.most_copies(table))
-        return searches, documents
+        return searches, documents + self.besides(nodes, shards, goal)
+
+    def besides(self, nodes: int, shards: int, goal: Goal) -> float:
+        """The part of it that searches beside documents take, however many they are; counted with the documents."""
+        if not (self.indexing and goal.docs and goal.searches):
+            return 0.0
+        return self.together.taken(model.most_copies(_spread(nodes, shards, goal.replicas)))
 
     def searched(self, cell: Measured, documents: float) -> float:
         """Searches a second that a cell carries beside so many documents a second: the busiest node's time that is

@@ -13,7 +13,7 @@ from . import cells as capacity
 from . import model
 from .fitted import PREDICTIONS, Cells, Goal, Models, cells_of
 from .model import Together
-from .unseen import beside_documents, overstated, unseen
+from .unseen import KINDS, beside_documents, overstated, unseen
 
 MOST_NODES = 50
 MOST_SHARDS_PER_NODE = 2
@@ -58,8 +58,8 @@ def check_alike(races: Sequence[Race]) -> None:
     :raises ReportError: with the first thing that is wrong.
     """
     for race in races:
-        if not capacity.kinds_of(race):
-            raise ReportError(f"race [{race.id}] has no samples of a capacity challenge")
+        if race.challenge not in KINDS or not capacity.kinds_of(race):
+            raise ReportError(f"race [{race.id}] has no samples of {', '.join(KINDS)}, by which a plan is made")
         same = next(one for one in races if one.challenge == race.challenge)
         for name, other in [*((name, races[0]) for name in ALIKE), (REFRESH, same)]:
             own, its = race.parameters.get(name), other.parameters.get(name)
@@ -150,12 +150,15 @@ def _said(cells: Cells, models: Models, goal: Goal, best: Layout, load: str) -> 
     predictions = cells.predictions()
     needed = [layout.nodes if (layout := cheapest(one, goal)) else MOST_NODES + 1 for one in predictions]
     content = percent(float(np.mean(np.array(needed) <= best.nodes)))
+    fewest = int(np.percentile(needed, 2.5, method="lower"))
+    most = int(np.percentile(needed, 97.5, method="higher"))
     low, high = np.percentile([one.busy(best.nodes, best.shards, goal) for one in predictions], (2.5, 97.5))
     parts = dict(zip(("searches", "documents"), models.work(best.nodes, best.shards, goal)))
-    most = max(parts, key=lambda what: parts[what])
+    greatest = max(parts, key=lambda what: parts[what])
     yield (
         f"**Nodes: {best.nodes}, shards: {best.shards}, replicas: {goal.replicas}**, enough in {content} of "
-        f"predictions, limited by {most} ({percent(parts[most] / best.busy)} of the busiest node's work); for {load}."
+        f"predictions, limited by {greatest} ({percent(parts[greatest] / best.busy)} of the busiest node's work); for "
+        f"{load}."
     )
     yield (
         f"Headroom: {percent(1 - best.busy)} of the busiest node's time stays free [{percent(1 - high)}, "
@@ -163,8 +166,8 @@ def _said(cells: Cells, models: Models, goal: Goal, best: Layout, load: str) -> 
     )
     yield (
         f"Confidence: of {PREDICTIONS} predictions, each by a fit to passes drawn anew that misses as one missed a "
-        f"cell that it had not seen, {content} are content with so many nodes; 95 % need {min(needed)} to "
-        f"{int(np.percentile(needed, 97.5))}."
+        f"cell that it had not seen, {content} are content with so many nodes; 95 % need {fewest} to "
+        f"{most if most <= MOST_NODES else f'more than {MOST_NODES}'}."
     )
 
 
@@ -223,7 +226,9 @@ def _around(models: Models, goal: Goal, best: Layout) -> str:
         if layout.nodes > best.nodes + 2:
             break
         row = {"nodes": layout.nodes, "shards": layout.shards, "busy": layout.busy}
-        rows.append(row | {"docs": goal.docs / layout.busy, "searches": goal.searches / layout.busy})
+        besides = models.besides(layout.nodes, layout.shards, goal)
+        full = max(0.0, 1 - besides) / (layout.busy - besides)
+        rows.append(row | {"docs": goal.docs * full, "searches": goal.searches * full})
     columns = [Column("nodes", "nodes"), Column("shards", "shards"), share("busy", "busiest node")]
     columns += [Column("docs", "documents/s when full"), Column("searches", "searches/s when full")]
     return (

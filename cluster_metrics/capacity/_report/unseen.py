@@ -73,7 +73,11 @@ def beside_documents(races: Sequence[Race], models: Models) -> str:
     """Searches beside documents, by what each costs alone, against races of capacity-mixed."""
     rows = _beside(races, models)
     if not rows:
-        return "\nNo race of capacity-mixed is among RACES: that searches and documents add up is assumed.\n"
+        mixed = any(race.challenge == "capacity-mixed" for race in races)
+        none = (
+            "No cell with a node at its limit beside documents of known cost" if mixed else "No race of capacity-mixed"
+        )
+        return f"\n{none} is among RACES: that searches and documents add up is assumed.\n"
     columns = [Words("cell", "configuration"), Column("docs", "documents/s"), Column("seen", "searches/s")]
     columns += [Column("expected", "model"), share("error", "error")]
     return (

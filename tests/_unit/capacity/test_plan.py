@@ -3,15 +3,17 @@
 import itertools
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from capacities import COSTS, INDEX_COSTS, made
+from capacities import COSTS, INDEX_COSTS, curve, made
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from _tools.report.race import ReportError
 from cluster_metrics.capacity._report import model
+from cluster_metrics.capacity._report import plan as planning
 from cluster_metrics.capacity._report.plan import Cells, Goal, Models, cheapest, layouts, plan
 
 UNEVEN = {"a": ["0p"], "b": ["0r", "1p"], "c": ["1r"]}
@@ -259,6 +261,11 @@ def test_a_plan_warns_where_the_cost_of_documents_was_not_seen(monkeypatch):
     [
         ([made("q", "capacity-query")], Goal(10, 0, 1), "TARGET_DOCS takes races of capacity-indexing"),
         ([made("i", "capacity-indexing")], Goal(0, 10, 1), "TARGET_QPS takes races of capacity-query"),
+        (
+            [made("q", "capacity-query"), curve()],
+            Goal(0, 1, 1),
+            "] has no samples of capacity-query, capacity-indexing, capacity-mixed, by which a plan is made",
+        ),
         ([made("q", "capacity-query")], Goal(0, 10**6, 1), "no cluster of up to 50 nodes like these carries the load"),
         (
             [made("q", "capacity-query")],
@@ -368,6 +375,39 @@ def test_a_plan_shows_the_load_at_which_the_busiest_node_is_full():
         assert docs == pytest.approx(300 / (busy / 100), rel=0.02)
         assert searches == pytest.approx(100 / (busy / 100), rel=0.02)
     assert next(nodes for nodes, _, busy, *_ in rows if busy <= 70) == best
+
+
+def test_what_searches_beside_documents_take_does_not_grow_with_the_load_that_fills_a_node():
+    models = Models(COSTS, INDEX_COSTS, together=model.Together(0.2, 0.05))
+    goal = Goal(docs=300, searches=100, replicas=1, documents=10**6)
+    lines = planning._around(models, goal, planning.Layout(3, 1, 0.5)).splitlines()
+    rows = [
+        [float(re.sub("[ ,%]", "", v)) for v in line.strip("| ").split("|")]
+        for line in lines
+        if re.match(r"\| +\d", line)
+    ]
+    assert len(rows) == 4
+    for nodes, shards, _, docs, searches in rows:
+        full = replace(goal, docs=docs, searches=searches)
+        assert models.busy(int(nodes), int(shards), full) == pytest.approx(1, abs=0.01)
+
+
+def test_95_percent_of_predictions_leave_2_5_percent_out_on_either_side(monkeypatch):
+    models, goal = Models(COSTS, None), Goal(docs=0, searches=10, replicas=0, documents=10**6)
+    cells = SimpleNamespace(predictions=lambda: [models] * 200)
+    for lost, most in ((6, "more than 50"), (4, "3")):
+        needed = iter([*[planning.Layout(1, 1, 0.5)] * 4, *[planning.Layout(3, 1, 0.5)] * (196 - lost), *[None] * lost])
+        monkeypatch.setattr(planning, "cheapest", lambda one, goal, needed=needed: next(needed))
+        *_, confidence = planning._said(cells, models, goal, planning.Layout(3, 1, 0.5), "a load")
+        assert confidence.endswith(f"are content with so many nodes; 95 % need 3 to {most}.")
+
+
+def test_of_mixed_cells_that_tell_nothing_it_is_not_said_that_there_are_none():
+    goal = Goal(docs=0, searches=10, replicas=1)
+    idle = made("m", "capacity-mixed", busy=0.2)
+    assert "\nNo race of capacity-mixed is among RACES: " in plan([made("q", "capacity-query")], goal)
+    text = plan([made("q", "capacity-query"), idle], goal)
+    assert "No race of capacity-mixed" not in text and "\nNo cell with a node at its limit beside documents" in text
 
 
 @pytest.mark.parametrize(

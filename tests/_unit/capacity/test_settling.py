@@ -115,6 +115,15 @@ def test_shards_that_stay_uneven_are_taken_a_minute_after_all_were_started(clock
     assert settled(clock, placed("target-1", "target-2"), health)[1] == pytest.approx(30, abs=0.5)
 
 
+def test_shards_that_move_again_have_a_minute_from_then_on(clock):
+    def health(now):
+        return {"status": "green", "relocating_shards": int(5 <= now < 65)}
+
+    found, waited = settled(clock, placed("target-1", "target-1"), health)
+    assert found == {"target-1": ["0p", "1p"], "target-2": []}
+    assert waited == pytest.approx(65 + PLACED_SECONDS, abs=0.5)
+
+
 @pytest.mark.parametrize(
     "health, shards, said",
     [
