@@ -177,9 +177,11 @@ def _head(race: Race, warnings: Sequence[RaceWarning]) -> str:
 
 
 def cut(race: Race) -> str:
-    """That rounds were cut to fit the time, with how many were asked for; empty where they were not."""
+    """That rounds were cut to fit the time, with how many were asked for; empty where they were not, as in a race that
+    was not finished, or that lost the others to failures."""
     minutes, asked = race.parameters.get("race_minutes"), race.parameters.get(race.record.compared.parameter, 0)
-    return f" of {asked}, cut to fit {count(minutes, 'minute')}" if minutes and 0 < _units(race) < asked else ""
+    fewer = 0 < _units(race) < asked - race.rounds_failed and race.document.get("results")
+    return f" of {asked}, cut to fit {count(minutes, 'minute')}" if minutes and fewer else ""
 
 
 def checked(race: Race, number_of: int, what: str) -> Finding:

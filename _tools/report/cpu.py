@@ -156,7 +156,7 @@ def _short(method: str) -> str:
 
 
 def _components(found: Sampled) -> Section:
-    how, names = found.how, found.how.components.names
+    how, names, base = found.how, found.how.components.names, found.base
     shown = [name for name in how.shown if name in found.names] or list(found.names)[:4]
     rows: list[dict[str, Any]] = []
     for i, part in enumerate(names):
@@ -168,10 +168,9 @@ def _components(found: Sampled) -> Section:
         f"CPU time of the target per {how.per}, by what was asked while it ran: means over "
         f"{count(len(found.rounds), 'round')} with 95 % intervals. A sample belongs to the first of its frames, "
         "from the innermost outwards, that a table of packages and classes names, so what the "
-        f"runtime does counts with who asked for it. Of {shown[0]}, {percent(_unnamed(found))} is unnamed. "
+        f"runtime does counts with who asked for it. Of {base}, {percent(_unnamed(found))} is unnamed. "
         "All configurations are in `es_profile_cpu_components.csv`."
     )
-    base = shown[0]
     parts = [
         plots.Part(part, ms, float(found.share(base, part).mean()))
         for part, ms in zip(names, map(mean, found.by_component[base].T))

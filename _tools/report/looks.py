@@ -30,7 +30,7 @@ class Looks:
         for a node that does not tell, or has no two looks."""
         first, last = self.nodes[0], self.nodes[-1]
         return {
-            node: (last[node][key] - first[node][key]) / ms
+            node: _risen(first[node], last[node], key) / ms
             for node in sorted(set(first) & set(last))
             if key in first[node] and key in last[node] and (ms := last[node]["at"] - first[node]["at"]) > 0
         }
@@ -64,8 +64,13 @@ class Looks:
     def rejected(self) -> int:
         """Requests that thread pools of the nodes turned away."""
         first, last = self.nodes[0], self.nodes[-1]
-        return int(sum(last[node]["rejected"] - first[node]["rejected"] for node in set(first) & set(last)))
+        return int(sum(_risen(first[node], last[node], "rejected") for node in set(first) & set(last)))
 
     def queue(self) -> int:
         """The longest queue of a node that was seen."""
         return max((int(node["queue"]) for look in self.nodes for node in look.values()), default=0)
+
+
+def _risen(first: Mapping[str, float], last: Mapping[str, float], key: str) -> float:
+    """By how much a counter rose; of one that began anew what it has counted since."""
+    return last[key] - first[key] if last[key] >= first[key] else last[key]

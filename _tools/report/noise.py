@@ -140,7 +140,8 @@ def _unfit(floor: Floor, race: Race, days: float) -> list[str]:
     found = differences(floor, race)
     if machine := [k for k in floor.machine.keys() | race.machine.keys() if not _same(k, floor, race)]:
         found.append(f"which ran on another machine ({', '.join(sorted(MACHINE.get(k, k) for k in machine))})")
-    away = abs((moment(race.started) - moment(floor.started[-1])).total_seconds()) / 86_400
+    first, last = moment(min(floor.started)), moment(max(floor.started))
+    away = max(first - moment(race.started), moment(race.started) - last).total_seconds() / 86_400
     if away > days:
         found.append(f"which lies {away:.0f} days away; a floor holds for {days:g} (NOISE_DAYS)")
     return found

@@ -16,7 +16,7 @@ def number(value: float) -> str:
     """Three significant digits, integers from 100 on."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else "–"
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    digits = max(0, 2 - int(f"{value:.2e}".partition("e")[2]))
     return f"{value:,.{digits}f}".replace("-", "−")
 
 

@@ -95,6 +95,13 @@ def test_a_round_whose_recording_was_lost_counts_for_nothing(tmp_path):
     assert estimate.n == 5
 
 
+def test_without_the_production_query_all_is_told_of_the_first_configuration(tmp_path):
+    costs = {"D_hdr-serial": COSTS["D_hdr-serial"], "D_td-msearch": {FILTER: 10}}
+    section, *_ = explained.sections(raced(tmp_path, rounds=6, costs=costs))
+    assert section.title == "Where the target's CPU time goes" and "Of D_hdr-serial, 0.0 % is unnamed." in section.text
+    assert section.figures[0].caption.startswith("CPU time of D_hdr-serial, ")
+
+
 def test_a_file_of_stacks_that_was_cut_off_is_no_profile_and_no_traceback(tmp_path):
     race = raced(tmp_path, rounds=6)
     file = tmp_path / "stacks.txt.gz"

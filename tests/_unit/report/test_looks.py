@@ -61,6 +61,11 @@ def test_requests_turned_away_are_summed_over_nodes_and_the_longest_queue_of_all
     assert (LOOKS.rejected(), LOOKS.queue()) == (3 + 2, 7)
 
 
+def test_a_node_that_was_started_anew_has_counted_from_0_since():
+    anew = Looks([look(1000, FIRST), look(5000, LAST | {"a": LAST["a"] | {"rejected": 0, "cpu_ms": 100}})])
+    assert anew.rejected() == 2 and anew.cores() == {"a": 100 / 4000, "b": 0.75}
+
+
 @pytest.mark.parametrize("looks, queue", [([], 0), ([look(1000, FIRST, **of_client(1, 1, 1, p7=1))], 2)])
 def test_fewer_than_two_looks_tell_no_use(looks, queue):
     found = Looks(looks)

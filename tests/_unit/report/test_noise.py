@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -103,6 +104,10 @@ def test_a_floor_holds_for_as_long_as_is_said_and_whatever_the_load():
     late = made("x", document={"race-timestamp": "20260111T000000Z"}, machine=MACHINE | {"load": 9.0})
     assert noise.fitting([floor], late, 10)[0] == floor
     assert noise.fitting([floor], made("x", document={"challenge": "ingest"})) == (None, "")
+    spread = replace(floor, started=["20260101T000000Z", "20260120T000000Z"])
+    for day, held in ((3, True), (10, True), (27, True), (28, False)):
+        of_day = made("x", document={"race-timestamp": f"202601{day:02}T000000Z"})
+        assert bool(noise.fitting([spread], of_day)[0]) is held
 
 
 def test_a_floor_holds_whatever_the_order_in_which_a_store_tells_the_circumstances():
