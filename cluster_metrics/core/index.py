@@ -55,8 +55,12 @@ async def delete_own_index(es: Any, name: str, foreign: bool = False) -> int:
         except elasticsearch.NotFoundError:
             return 0
         for index, body in found.items():
+            if index != name:
+                raise exceptions.RallyAssertionError(
+                    f"[{name}] is an alias of index [{index}], which will not be deleted; remove the alias yourself"
+                )
             own = body["mappings"].get("_meta", {}).get("created_by") == MARK
-            if index != name or not (own or foreign):
+            if not (own or foreign):
                 raise exceptions.RallyAssertionError(
                     f"index [{index}] was not created by this track and will not be deleted; "
                     f"remove it yourself or set the track parameter [delete_foreign_index] to true"

@@ -48,7 +48,7 @@ def revision(folder: Path = TRACK) -> str:
 
     try:
         return git("rev-parse", "--short=12", "HEAD") + (
-            "+" if git("diff", "--name-only", "HEAD", "--", *RACED) else ""
+            "+" if git("--no-optional-locks", "status", "--porcelain", "--", *RACED) else ""
         )
     except (OSError, subprocess.SubprocessError):
         return ""

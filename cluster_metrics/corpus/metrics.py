@@ -90,7 +90,7 @@ class Metrics(Corpus):
         super().check()
         if self.nodes * self.tasks > MOST_PAIRS:
             raise CorpusError(f"nodes times tasks are [{self.nodes * self.tasks:,}], allowed is up to {MOST_PAIRS:,}")
-        if self.timestamps and self.time_ms(self.epochs, self.sweeps) >= MOST_MS:
+        if self.timestamps and self.time_ms(self.epochs, self.sweeps) > MOST_MS:
             most = (MOST_MS - FIRST_MS) // SWEEP_MS
             raise CorpusError(f"sweeps are [{self.epochs * self.sweeps:,}], with timestamps allowed is up to {most:,}")
         return self

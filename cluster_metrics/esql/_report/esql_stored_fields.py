@@ -359,9 +359,10 @@ def _settings(race: Race, cells: Shares) -> list[str | Table]:
     columns += [Column("gain", f"wall {high} / {low}")] if len(swept) > 1 else []
     text = (
         f"All in one race, so nothing but `{SETTING}` differs. After each `took` with its 95 % interval: whether "
-        "stored fields were read in sequence, or of which part of the pages, since each page is judged by itself. The "
-        "last column is how many times as long the query takes without, formed within each round."
+        "stored fields were read in sequence, or of which part of the pages, since each page is judged by itself."
     )
+    if len(swept) > 1:
+        text += " The last column is how many times as long the query takes without, formed within each round."
     return [_advice(race, cells), text, Table("settings", columns, rows)]
 
 

@@ -62,6 +62,10 @@ def test_the_revision_is_that_of_the_commit_and_says_when_what_is_raced_was_chan
     assert of.revision(tmp_path) == f"{commit}+"
     git("add", ".")
     assert of.revision(tmp_path) == f"{commit}+"
+    git("commit", "-qm", "two")
+    (tmp_path / "challenges").mkdir()
+    (tmp_path / "challenges" / "mine.json").write_text("{}")
+    assert of.revision(tmp_path).endswith("+"), "Rally loads what git does not know yet, too"
 
 
 def test_flags_that_name_files_are_left_out():

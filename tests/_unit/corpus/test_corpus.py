@@ -108,6 +108,10 @@ def test_in_time_series_mode_an_index_takes_the_times_of_all_rows():
 def test_timestamps_of_more_than_13_digits_are_refused():
     with pytest.raises(CorpusError, match="^sweeps are .*, with timestamps allowed is up to 8,264,310,400$"):
         Metrics(nodes=1, tasks=1, rows_per_epoch=10**9, epochs=9, timestamps=True).check()
+    most = Metrics(nodes=1, tasks=1, rows_per_epoch=826_431_040, epochs=10, timestamps=True)
+    assert most.check() == most
+    with pytest.raises(CorpusError, match="sweeps are .8,264,310,410., with timestamps allowed is up to 8,264,310,400"):
+        replace(most, rows_per_epoch=826_431_041).check()
 
 
 def test_values_look_like_a_clusters():

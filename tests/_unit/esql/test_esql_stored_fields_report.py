@@ -111,6 +111,9 @@ def test_too_few_rounds_advise_nothing():
 def test_a_target_without_the_setting_has_no_sweep():
     old = race("old", settings=("as is",), own=2.0, version="8.16.0")
     assert "so 2 settings were left out" in section(old, "Reading in sequence or not").text
+    for settings, told in ((("as is", "0"), False), (("as is", "0", "1"), True)):
+        text = section(race("of some", settings=settings), "Reading in sequence or not").text
+        assert ("The last column is how many times as long" in text) is told
     by_share = section(old, "What loading text costs, by share of the documents")
     assert "this version does not tell how many documents" in by_share.text
     found = rows_of(by_share)
