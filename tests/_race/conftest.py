@@ -23,6 +23,7 @@ from cluster_metrics.core.challenge import challenges
 
 ROOT = Path(__file__).parents[2]
 WORK = ROOT / "_work" / "test"
+SECURED = ROOT / "_work" / "test-secured"
 DOWNLOADS = ROOT / "_work" / "downloads"
 ESRALLY = str(Path(sys.executable).with_name("esrally"))
 RALLYS_OWN = re.compile(r"success|error-.*|weight|unit|tag_.*|attribute_.*|source_revision|distribution_.*|client_id")
@@ -126,6 +127,18 @@ def loaded():
         "output": race.stdout,
     }
     make("down")
+
+
+@pytest.fixture(scope="session")
+def secured():
+    """Target and metrics store as ``make up SECURITY=1`` starts them, in a work folder of their own."""
+    shutil.rmtree(SECURED, ignore_errors=True)
+    try:
+        up = make("up", WORK=SECURED, SECURITY=1, HEAP="512m")
+        assert up.returncode == 0, up.stdout
+        yield Launcher(SECURED, DOWNLOADS)
+    finally:
+        make("down", WORK=SECURED)
 
 
 @pytest.fixture

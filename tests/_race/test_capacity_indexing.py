@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import conftest
+import pytest
 from conftest import DOWNLOADS, ROOT, make
 from grids import params
 
@@ -44,6 +45,7 @@ def test_the_plain_command_starts_the_three_nodes_that_it_needs(tmp_path):
         shutil.rmtree(WORK)
 
 
+@pytest.mark.long
 def test_a_pass_in_which_nothing_was_answered_for_half_its_time_counts_for_no_verdict(loaded, tmp_path):
     created = 0
 

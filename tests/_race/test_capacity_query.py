@@ -98,6 +98,7 @@ def three_nodes():
         make("down", WORK=work)
 
 
+@pytest.mark.long
 def test_a_node_that_leaves_ends_the_race_and_what_was_raced_is_reported(three_nodes, tmp_path):
     target = Launcher(three_nodes, DOWNLOADS).running("target")
     assert len(target.http_ports) == 4 and len(target.hosts) == 1

@@ -32,6 +32,7 @@ def test_other_versions_start_answer_and_stop(launcher, version):
         requests.get(cluster.url, timeout=10)
 
 
+@pytest.mark.long  # three nodes start in the tests of capacity-indexing, too
 def test_three_nodes_form_a_green_cluster_and_free_ports_are_chosen(launcher):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -3,18 +3,15 @@
 import asyncio
 import json
 import re
-import shutil
 from urllib.parse import urlsplit
 
 import pytest
-from conftest import DOWNLOADS, ROOT, make
+from conftest import ROOT, SECURED, make
 from esrally import exceptions
 from esrally.client import EsClientFactory
 
-from _tools.elasticsearch.nodes import Launcher
 from cluster_metrics.core.index import CheckTarget, DeleteOwnIndex, Load, create_own_index
 
-WORK = ROOT / "_work" / "test-guards"
 INDEX = "cluster-metrics"
 ROLE = "cluster-metrics-race"
 """Of docs/your-cluster.md: a user who has one privilege less than it gives cannot race."""
@@ -64,7 +61,7 @@ class Target:
     def race(self, options, tasks="tag:setup", **variables):
         return make(
             "race",
-            WORK=WORK,
+            WORK=SECURED,
             TEST_MODE=1,
             HOSTS=self._cluster.hosts[0],
             CLIENT_OPTIONS=options,
@@ -89,14 +86,8 @@ class Target:
 
 
 @pytest.fixture(scope="module")
-def target(tmp_path_factory):
-    shutil.rmtree(WORK, ignore_errors=True)
-    try:
-        up = make("up", WORK=WORK, SECURITY=1, HEAP="512m")
-        assert up.returncode == 0, up.stdout
-        yield Target(Launcher(WORK, DOWNLOADS).running("target"), tmp_path_factory.mktemp("options"))
-    finally:
-        make("down", WORK=WORK)
+def target(secured, tmp_path_factory):
+    return Target(secured.running("target"), tmp_path_factory.mktemp("options"))
 
 
 def assert_ended(race, *said):

@@ -130,6 +130,7 @@ def test_a_race_measures_every_cell_in_every_round(loaded, recorded, design, tim
     assert all(row["rows"] == "1000" and row["round"] == "1" for row in rows)
 
 
+@pytest.mark.long
 def test_a_race_of_some_steps_runs_them_and_what_they_are_held_against(loaded):
     params = json.dumps({"warmup_iterations": 0, "ingest_rounds": 1, "epochs": 1, "ingest_steps": ["clients-4"]})
     race = make("race", TEST_MODE=1, CHALLENGE="ingest-decomp", RACE_ID="ingest-steps", PARAMS=params)

@@ -68,28 +68,29 @@ def up():
     shutil.rmtree(LOST, ignore_errors=True)
 
 
-def test_a_race_ends_with_one_line_soon_after_its_target_or_store_is_killed(up):
-    for name, race_id in (("target", "lost-target"), ("metrics-store", "lost-store")):
-        seconds, errors, code = race_that_loses(lambda name=name: kill(up.running(name)), race_id)
-        assert seconds < 30, errors
-        assert len(errors) == 1 and code == Exit.INCOMPLETE, (code, errors)
-        assert errors[0].startswith(f"[ERROR] race {race_id} is INCOMPLETE: the {name} is lost, its process "), errors
-        written = int(re.search(r"at least ([\d,]+) documents of samples", errors[0])[1].replace(",", ""))
-        assert written
-        if name == "target":
-            store = up.running("metrics-store").url
-            requests.post(f"{store}/rally-metrics-*/_refresh", timeout=30).raise_for_status()
-            found = requests.get(f"{store}/rally-metrics-*/_count?q=race-id:{race_id}", timeout=30).json()["count"]
-            assert written <= found
-        report, code = report_of(race_id)
-        assert code == Exit.INCOMPLETE, report
-        first = re.search(r"^(# |\[ERROR\] ).*", report, re.MULTILINE)[0]  # the latter where no sample was written
-        assert first in (
-            f"# INCOMPLETE: Race {race_id}",
-            f"[ERROR] race [{race_id}] is INCOMPLETE: it was not finished and has no samples of this track",
-        ), report
-        if first.startswith("#"):
-            assert f"{first}\n\n- **The race was not finished.**" in report
+@pytest.mark.parametrize("name", ["target", pytest.param("metrics-store", marks=pytest.mark.long)])
+def test_a_race_ends_with_one_line_soon_after_its_target_or_store_is_killed(up, name):
+    race_id = f"lost-{name}"
+    seconds, errors, code = race_that_loses(lambda: kill(up.running(name)), race_id)
+    assert seconds < 30, errors
+    assert len(errors) == 1 and code == Exit.INCOMPLETE, (code, errors)
+    assert errors[0].startswith(f"[ERROR] race {race_id} is INCOMPLETE: the {name} is lost, its process "), errors
+    written = int(re.search(r"at least ([\d,]+) documents of samples", errors[0])[1].replace(",", ""))
+    assert written
+    if name == "target":
+        store = up.running("metrics-store").url
+        requests.post(f"{store}/rally-metrics-*/_refresh", timeout=30).raise_for_status()
+        found = requests.get(f"{store}/rally-metrics-*/_count?q=race-id:{race_id}", timeout=30).json()["count"]
+        assert written <= found
+    report, code = report_of(race_id)
+    assert code == Exit.INCOMPLETE, report
+    first = re.search(r"^(# |\[ERROR\] ).*", report, re.MULTILINE)[0]  # the latter where no sample was written
+    assert first in (
+        f"# INCOMPLETE: Race {race_id}",
+        f"[ERROR] race [{race_id}] is INCOMPLETE: it was not finished and has no samples of this track",
+    ), report
+    if first.startswith("#"):
+        assert f"{first}\n\n- **The race was not finished.**" in report
 
 
 @pytest.mark.long

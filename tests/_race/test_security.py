@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import stat
 import subprocess
 import time
@@ -13,25 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 import requests
-from conftest import DOWNLOADS, ESRALLY, ROOT, make
+from conftest import ESRALLY, ROOT, SECURED, make
 
-from _tools.elasticsearch.nodes import Launcher
 from _tools.race import clusters
 from _tools.race.variables import VARIABLES
-
-WORK = ROOT / "_work" / "test-secured"
-
-
-@pytest.fixture(scope="module")
-def secured():
-    """Target and metrics store as ``make up SECURITY=1`` starts them."""
-    shutil.rmtree(WORK, ignore_errors=True)
-    try:
-        up = make("up", WORK=WORK, SECURITY=1, HEAP="512m")
-        assert up.returncode == 0, up.stdout
-        yield Launcher(WORK, DOWNLOADS)
-    finally:
-        make("down", WORK=WORK)
 
 
 @pytest.fixture(scope="module")
@@ -132,13 +116,13 @@ def race(secured, home, users, tmp_path_factory):
 def test_race_with_tls_least_privileges_for_the_target_and_an_api_key_for_the_store(home, race):
     raced = race("cluster-metrics-race", "--race-id=secured", "--user-tags=intention:secured")
     assert raced.returncode == 0, raced.stdout[-3000:]
-    report = make("report", WORK=WORK, RACE="intention:secured", INI=home / ".rally" / "rally.ini")
+    report = make("report", WORK=SECURED, RACE="intention:secured", INI=home / ".rally" / "rally.ini")
     assert report.returncode == 0, report.stdout
     assert "# Race secured" in report.stdout
     assert "- tags: intention=secured" in report.stdout
     # the store's other way in, a password, is that of make
     for tags, found in (("intention:secured", True), ("intention:other", False)):
-        listed = make("races", WORK=WORK, TAGS=tags)
+        listed = make("races", WORK=SECURED, TAGS=tags)
         assert listed.returncode == 0, listed.stdout
         assert ("secured  " in listed.stdout) is found, listed.stdout
 
@@ -164,7 +148,7 @@ def command_lines(command, env, said):
 
 def test_a_user_who_may_only_read_asks_an_index_that_another_has_loaded(secured, home, users, race, tmp_path):
     given = {
-        "WORK": WORK,
+        "WORK": SECURED,
         "TEST_MODE": 1,
         "RACE_ID": "asked",
         "PARAMS": json.dumps(PARAMS),
@@ -176,7 +160,7 @@ def test_a_user_who_may_only_read_asks_an_index_that_another_has_loaded(secured,
     env = {k: v for k, v in os.environ.items() if k not in VARIABLES} | {k: str(v) for k, v in given.items()}
     code, lines = command_lines(["make", "--no-print-directory", "race"], env, tmp_path / "said")
     assert code == 0, (tmp_path / "said").read_text()[-3000:]
-    options = WORK.resolve() / "rally" / "client-options.json"
+    options = SECURED.resolve() / "rally" / "client-options.json"
     assert any("esrally race" in line and f"--client-options={options}" in line for line in lines)
     assert not any(PASSWORD in line for line in lines)
     assert not options.exists() and PASSWORD not in (tmp_path / "said").read_text()
