@@ -175,7 +175,18 @@ def test_what_the_target_is_like_is_recorded_with_its_heap_in_mib():
     assert node == expected
 
 
-@pytest.mark.parametrize("name, value", [("seed", 43), ("number_of_shards", 3), ("codec", "best_compression")])
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("seed", 43),
+        ("number_of_shards", 3),
+        ("number_of_replicas", 1),
+        ("force_merge_max_num_segments", 2),
+        ("codec", "best_compression"),
+        ("source_mode", "synthetic"),
+        ("index_mode", "logsdb"),
+    ],
+)
 def test_an_index_that_was_loaded_by_other_parameters_ends_the_race(name, value):
     message = rf"was loaded with {name} \[{OWN['loaded'][name]}\], this race has \[{value}\]"
     ends(CheckIndex(), {}, message, **checked(OWN, False, **{name: value}))

@@ -328,6 +328,12 @@ def test_the_three_steps_that_save_most_are_named_with_what_they_save():
     assert "steps" not in dict(answer_of(replace(of, samples=[s for s in of.samples if s.cell == NAIVE])).lines())
 
 
+def test_a_step_that_is_not_shown_to_gain_saves_nothing():
+    lines = dict(answer_of(race({NAIVE: 20.0, "keep-alive": 13.0, "orjson": 12.99})).lines())
+    assert lines["saves most"].startswith("keep-alive ") and "orjson" not in lines["saves most"]
+    assert "orjson" in lines["steps"]
+
+
 def test_costs_are_those_of_one_client_with_requests_of_a_thousand_rows_each_loop_once():
     of = race()
     for i, name in enumerate(WALL_S, 1):

@@ -7,6 +7,7 @@ from fakes import rows, table
 from _tools.report.answer import answer_of
 from _tools.report.race import Race, Sample
 from _tools.report.stats import Estimate
+from _tools.report.verdicts import benjamini_hochberg
 from _tools.report.write import sheets
 from cluster_metrics.ingest._report import ingest_formats as explained
 from cluster_metrics.ingest._report.format_cells import Cells, overall, saved, sensitivity, shape
@@ -255,6 +256,22 @@ def test_loads_stand_in_the_order_of_the_documents_that_are_on_their_way_at_once
     assert [(row["clients"], row["bulk_size"]) for row in found] == [
         *((1, 100), (1, 1000), (20, 100), (1, 10_000), (20, 1000), (1, 50_000), (20, 10_000), (20, 50_000)),
     ]
+
+
+def test_where_a_load_lost_its_rounds_none_is_recommended():
+    of = in_json(race())
+    few = [
+        s for s in of.samples if s.meta.get("clients") == 1 or s.meta.get("bulk_size") != 1000 or s.meta["round"] < 10
+    ]
+    told = dict(answer_of(replace(of, samples=few)).lines())["load"]
+    assert told == "metrics: nothing recommended, a verdict takes ingest_rounds:20"
+
+
+def test_all_verdicts_on_formats_are_judged_by_benjamini_and_hochberg(monkeypatch):
+    taken, judge = [], explained.judge
+    monkeypatch.setattr(explained, "judge", lambda *about: taken.append(about[2:]) or judge(*about))
+    assert explained.sections(race(batches={1: (0.9, 0.9), 16: (0.8, 0.8)}, read=0.9)) and answer_of(race())
+    assert len(taken) > 2 and set(taken) == {(benjamini_hochberg,)}
 
 
 def test_what_a_load_asks_of_both_sides_stands_beside_it():

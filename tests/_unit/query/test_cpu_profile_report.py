@@ -166,6 +166,13 @@ def test_three_ways_agree_where_nothing_disturbs_them(sections):
     assert three_ways.part(("t", "org.elasticsearch.http.X.y")) == "the rest"
 
 
+def test_of_three_ways_one_is_by_cpu_time(race):
+    samples = [replace(s, meta=dict(s.meta) | {"target_cpu_ms": s.meta.get("wall_ms", 1.0) ** 2}) for s in race.samples]
+    found = rows(explained.sections(replace(race, samples=samples)), "three ways")
+    assert found["percentiles"]["wall"].value == pytest.approx(90 / 120, abs=0.02)
+    assert found["percentiles"]["cpu"].value == pytest.approx(1 - (30 / 120) ** 2, abs=0.02)
+
+
 def test_the_cost_of_the_sampler_is_that_of_the_same_rounds(sections):
     found = rows(sections, "cost")
     assert found["geometric mean"]["wall_ms"].value == pytest.approx(SLOWED)

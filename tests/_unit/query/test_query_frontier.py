@@ -115,6 +115,9 @@ def test_errors_are_relative_and_apart_for_middle_extremes_and_sums():
     assert errors_of(low, {"cpu": exact}) == (pytest.approx(0.05), pytest.approx(0.1), pytest.approx(0.01))
     missing = {"cpu_sum": {"value": 200.0}, "cpu_pct": {"values": values | {"50.0": None}}}
     assert errors_of(missing, {"cpu": exact})[0] == 1.0
+    right = {"net_sum": {"value": 200.0}, "net_pct": {"values": {"50.0": 20.0, "90.0": 40.0}}}
+    for order in (("cpu", "net"), ("net", "cpu")):
+        assert errors_of(got | right, dict.fromkeys(order, exact)) == errors_of(got, {"cpu": exact})
 
 
 def test_bulk_bodies_hold_every_row_with_its_action(tmp_path, monkeypatch):

@@ -150,6 +150,7 @@ def test_a_round_records_both_coverages_and_each_of_their_calls(source, recorded
     assert coverage["took_ms"] == 14 and [c["took_ms"] for c in calls] == [7, 7]
     assert coverage["wall_ms"] == 3000 and [c["wall_ms"] for c in calls] == [1000, 1000]
     assert [c["asked_node"] for c in calls] == ["N001", "N002"]
+    assert coverage["parse_ms"] == sum(c["parse_ms"] for c in calls) > max(c["parse_ms"] for c in calls) > 0
     assert coverage["sums_collect_ms"] == pytest.approx(
         sum(c[f"{field}_sum_collect_ms"] for c in calls for field in ("cpu", "mem", "net"))
     )

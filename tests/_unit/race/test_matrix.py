@@ -1,5 +1,7 @@
 import json
 import re
+import subprocess
+import time
 from types import SimpleNamespace
 
 import psutil
@@ -106,6 +108,23 @@ def test_a_trial_that_takes_too_long_ends_with_all_that_it_started(kept, tmp_pat
     pid = int((tmp_path / "pid").read_text())
     gone = not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     assert gone
+
+
+def test_what_interrupts_a_trial_ends_all_that_it_started(kept, tmp_path, monkeypatch):
+    class Interrupted(subprocess.Popen):
+        def communicate(self, *args, **kwargs):
+            if not (tmp_path / "interrupted").exists():
+                while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+                    time.sleep(0.01)
+                (tmp_path / "interrupted").touch()
+                raise KeyboardInterrupt
+            return super().communicate(*args, **kwargs)
+
+    monkeypatch.setattr(matrix.subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        matrix._trial("Python", "3.12", "x", tmp_path, ["sh", "-c", "sleep 60 & echo $! > pid; wait"])
+    pid = int((tmp_path / "pid").read_text())
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from races import COSTS, MACHINE, TARGET, made
 
+from _tools.race.variables import Exit
 from _tools.report import compare, noise, sides
 from _tools.report.cautions import warnings_of
 from _tools.report.race import Race, ReportError
@@ -349,3 +350,14 @@ def test_the_method_says_what_a_ratio_is_when_it_is_a_change_and_that_no_floor_i
     said = ("Ratio to base of the ", "rounds resampled in each race by itself. A cell improved or ", "it is equivalent")
     at = [text.index(part) for part in (*said, "Differences are found too often here, since no noise floor is known.")]
     assert at == sorted(at)
+
+
+@pytest.mark.parametrize("broken, code", [(None, Exit.DONE), (0, Exit.INCOMPLETE), (2, Exit.INCOMPLETE)])
+def test_a_comparison_is_incomplete_if_any_of_its_races_is(tmp_path, monkeypatch, broken, code):
+    races = {"side:old": replicates("old"), "side:new": replicates("newer", 1.2)}
+    if broken is not None:
+        of = races["side:new"]
+        of[broken] = replace(of[broken], failed={"A-serial": 3})
+    monkeypatch.setattr("_tools.report.write.connect", lambda ini: None)
+    monkeypatch.setattr("_tools.report.write.load_all", lambda store, name, challenge: races[name])
+    assert write_comparison(tmp_path, [*races], tmp_path, tmp_path / "noise.json") == code

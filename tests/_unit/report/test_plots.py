@@ -153,6 +153,7 @@ def test_a_bucket_of_a_rate_is_as_wide_as_its_time_and_marked_for_what_went_on()
         (0, 4, 80.0, "80", "0 to 4.00 s"),
         (4, 5, 1200.4, "1,200", "4.00 to 5.00 s"),
     ]
+    assert spec["layer"][0]["encoding"]["x"]["scale"]["domain"][1] >= 5
     for marks, kind in ((merging, timelines.MERGE), (rejected, timelines.REJECTED)):
         assert [(row["start"], row["end"], row["kind"]) for row in marks] == [(4, 5, kind)]
     spec = timelines.rates(made, 900.0, "documents/s")

@@ -212,6 +212,9 @@ def test_frontier_gives_all_points_a_name_and_the_exact_one_a_place():
     assert "label" in {tip["field"] for tip in labelled["encoding"]["tooltip"]}
     assert {"0", "1 %", "max_error 1 %", plots.ON_FRONT, plots.OFF_FRONT} <= drawn(spec)
     assert "0" not in drawn(plots.frontier([p for p in FRONT if p.error], "ms"))
+    (steps,) = [layer for layer in spec["layer"] if layer["mark"].get("interpolate")]
+    assert steps["mark"]["interpolate"] == "step-after", "from an error on its cost is the least, to the next one"
+    assert [row["at"] for row in steps["data"]["values"]] == sorted(row["at"] for row in steps["data"]["values"])
     assert f'"{plots.LABELLED}_marks"' in whole_page()
 
 

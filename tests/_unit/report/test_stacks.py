@@ -141,6 +141,7 @@ def test_frames_that_are_too_small_on_both_sides_are_not_compared():
         (("thread transport_worker", "io.netty.channel.nio.NioEventLoop.run"), "HTTP"),
         (("thread transport_worker", "io.netty.channel.nio.NioEventLoop.run", "libc.so.6.epoll_wait"), IDLE),
         (("thread C2 CompilerThre", "libjvm.so.Compile::Optimize"), COMPILER),
+        (("thread C1 CompilerThre", "libjvm.so.Compilation::compile_method"), COMPILER),
         (("thread G1 Conc", "libjvm.so.G1ConcurrentMark"), GC),
         (("thread GC Thread", "libjvm.so.G1ParScanThreadState::trim_queue"), GC),
         (("thread somebody", "com.example.A.b"), UNNAMED),
