@@ -316,10 +316,13 @@ TARGETS = (race, report, results, races, compare, changes, plan, noise, micro, e
 
 def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _end)
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
+            signal.signal(number, _end)
     try:
         if (target := sys.argv[1]) != down.__name__:  # which stops what runs, whatever is set
             check_variables()
+            if target in (changes.__name__, plan.__name__, noise.__name__, explain.__name__):
+                fail_on(target)  # which they cannot meet
         return {target.__name__: target for target in TARGETS}[target]()
     except (RaceError, NodeError, InstallError, ReportError) as e:
         print(f"[ERROR] {e}", file=sys.stderr)

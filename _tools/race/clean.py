@@ -24,6 +24,14 @@ def results(work: Path) -> list[str]:
     return found
 
 
+def confirmed() -> bool:
+    """Whether the person at the terminal says yes."""
+    try:
+        return input("Remove them, too? [y/N] ").strip().lower() in ("y", "yes")
+    except (EOFError, KeyboardInterrupt):
+        return False
+
+
 def main() -> int:
     work = Path(os.environ.get("WORK") or ROOT / "_work").absolute()
     own = [work] if work == ROOT / "_work" else [work / name for name in OWN]
@@ -32,9 +40,9 @@ def main() -> int:
     paths = [path for path in ([outside.resolve()] if outside.is_symlink() else []) + paths if path.exists()]
     for path in paths:
         print(f"to be removed: {path}")
-    if (lost := results(work)) and os.environ.get("YES", "0") in ("", "0"):
+    if (lost := results(work)) and os.environ.get("YES") != "1":
         print(f"[{work}] holds {', '.join(lost)}.")
-        if not sys.stdin.isatty() or input("Remove them, too? [y/N] ").strip().lower() not in ("y", "yes"):
+        if not sys.stdin.isatty() or not confirmed():
             print("[ERROR] nothing was removed; 'make clean YES=1' does not ask", file=sys.stderr)
             return 1
     for path in paths:

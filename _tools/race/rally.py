@@ -46,6 +46,9 @@ RALLY = Path(sys.executable).with_name("esrally")
 INSTEAD = {
     "--client-options": ", for which CLIENT_OPTIONS is",
     "--track-params": ", for which PARAMS is",
+    "--user-tags": ", for which TAGS is",
+    "--test-mode": ", for which TEST_MODE is",
+    "--configuration-name": ", for which INI is",
     "--load-driver-hosts": ": make has one load driver, and several race by esrally, as docs/your-cluster.md says",
 }
 """Options of Rally that make takes otherwise or not at all, and what instead of them."""

@@ -350,7 +350,7 @@ def fail_on(target: str) -> list[str]:
     for name in names:
         if target not in CONDITIONS[name].targets:
             allowed = ", ".join(n for n, condition in CONDITIONS.items() if target in condition.targets)
-            raise RaceError(f"FAIL_ON is [{name}], which 'make {target}' cannot meet; it takes {allowed}")
+            raise RaceError(f"FAIL_ON is [{name}], which 'make {target}' cannot meet; it takes {allowed or 'none'}")
     return names
 
 

@@ -70,7 +70,7 @@ def reporting_of(ini: Path) -> dict[str, str]:
 def connect(ini: Path) -> elasticsearch.Elasticsearch:
     """A client of the metrics store that a ``rally.ini`` names; Rally's environment variables for credentials count.
 
-    :raises ReportError: see :func:`reporting_of`.
+    :raises ReportError: see :func:`reporting_of`; also when its host is none.
     """
     reporting = reporting_of(ini)
     for name in ("user", "password", "api_key"):
@@ -88,7 +88,13 @@ def connect(ini: Path) -> elasticsearch.Elasticsearch:
         options["api_key"] = key
     scheme = "https" if secure else "http"
     url = f"{scheme}://{reporting['datastore.host']}:{reporting['datastore.port']}"
-    return elasticsearch.Elasticsearch(url, request_timeout=60, serializer=_Json(), **options)
+    try:
+        return elasticsearch.Elasticsearch(url, request_timeout=60, serializer=_Json(), **options)
+    except ValueError:
+        host = shown(reporting["datastore.host"])
+        raise ReportError(
+            f"[{ini}]: datastore.host is [{host}], allowed is the name or address of a host alone"
+        ) from None
 
 
 class _Json(JsonSerializer):

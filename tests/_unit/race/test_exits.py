@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import signal
 
 import pytest
 from stores import Store, recorded
@@ -55,6 +56,18 @@ def stored(monkeypatch, tmp_path):
         ("report", {"RACE": "nothing"}, Exit.INCOMPLETE, "[ERROR] race [nothing] is INCOMPLETE: it was not finished"),
         ("report", {"RACE": "nowhere"}, Exit.REFUSED, "[ERROR] no race [nowhere] in the store"),
         ("report", {"PORT": "odd"}, Exit.REFUSED, "[ERROR] PORT is [odd], allowed is"),
+        (
+            "changes",
+            {"FAIL_ON": "regressed"},
+            Exit.REFUSED,
+            "[ERROR] FAIL_ON is [regressed], which 'make changes' cannot",
+        ),
+        (
+            "noise",
+            {"FAIL_ON": "drift", "RACES": "3"},
+            Exit.REFUSED,
+            "[ERROR] FAIL_ON is [drift], which 'make noise' cannot",
+        ),
         ("compare", {"RACES": "whole again"}, Exit.DONE, "\n# Comparison of whole, again\n"),
         (
             "compare",
@@ -125,3 +138,17 @@ def test_a_full_disk_is_told_in_one_line(stored, monkeypatch, capsys, tmp_path):
     assert command.main() == Exit.REFUSED
     said = capsys.readouterr().err
     assert said.startswith("[ERROR] No space left on device; make room where WORK is") and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("before, kept", [(signal.SIG_DFL, False), (signal.SIG_IGN, True)])
+def test_a_terminal_that_goes_ends_no_race_that_was_told_to_outlive_it(stored, monkeypatch, before, kept):
+    """As by nohup."""
+    monkeypatch.setattr("sys.argv", ["_tools.race", "compare"])
+    monkeypatch.setenv("RACES", "whole again")
+    handlers = {number: signal.signal(number, before) for number in (signal.SIGHUP, signal.SIGTERM)}
+    try:
+        command.main()
+        assert (signal.getsignal(signal.SIGHUP) == signal.SIG_IGN) is kept
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

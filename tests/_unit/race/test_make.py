@@ -13,8 +13,8 @@ from cluster_metrics.core.challenge import challenges
 ROOT = Path(__file__).parents[3]
 
 
-def make(*arguments, cwd=ROOT):
-    env = {k: v for k, v in os.environ.items() if k not in VARIABLES} | {"COLUMNS": "1000"}
+def make(*arguments, cwd=ROOT, **given):
+    env = {k: v for k, v in os.environ.items() if k not in VARIABLES} | {"COLUMNS": "1000"} | given
     return subprocess.run(
         ["make", *arguments], cwd=cwd, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
@@ -77,6 +77,7 @@ def test_clean_asks_where_results_lie_and_leaves_what_is_not_its_own(fresh):
     for folder in own:
         folder.mkdir(parents=True, exist_ok=True)
     (fresh / "_work/reports/r/report.json").write_text("{}")
+    assert make("clean", cwd=fresh, YES="no").returncode != 0
     refused = make("clean", cwd=fresh)
     assert refused.returncode != 0 and "holds 1 report." in refused.stdout
     assert "nothing was removed; 'make clean YES=1' does not ask" in refused.stderr

@@ -381,3 +381,11 @@ def test_a_race_is_what_its_first_check_by_time_told(later_is_read_first):
     later = check | {"@timestamp": 9, "meta": check["meta"] | {"parameters": json.dumps({"nodes": 7})}}
     checks = [later, check] if later_is_read_first else [check, later]
     assert race_of(document, [*checks, *hits]).parameters["nodes"] == 30
+
+
+@pytest.mark.parametrize("host", ["https://metrics.example.org", "localhost:9200", "name/path"])
+def test_a_host_of_the_store_that_is_none_gets_one_line(tmp_path, host):
+    ini = tmp_path / "rally.ini"
+    ini.write_text(f"[reporting]\ndatastore.type = elasticsearch\ndatastore.host = {host}\ndatastore.port = 9200\n")
+    with pytest.raises(ReportError, match=r"datastore.host is \[.*\], allowed is the name or address of a host alone$"):
+        connect(ini)
