@@ -282,7 +282,12 @@ INGEST_DECOMP = Challenge(
             IngestDecompRunner,
             IngestDecompParams,
             samples=(
-                Sample("ingest-decomp", "round", (Key("round", "", "round; those up to 0 warm up"), *OF_ROUND)),
+                Sample(
+                    "ingest-decomp",
+                    "round",
+                    (Key("round", "", "round; those up to 0 warm up"), *OF_ROUND),
+                    partly="round",
+                ),
                 Sample(cell.SAMPLE, "cell and round", CELL, csv="es_profile_ingest_decomp.csv"),
                 Sample(SAMPLED, "cell and round while the sampler recorded", CELL, csv="es_profile_ingest_cpu.csv"),
             ),

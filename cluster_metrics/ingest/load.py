@@ -210,7 +210,8 @@ def pace_of(values: Values) -> dict[str, float]:
 
 
 class IngestPace:
-    """Scheduler of a paced load: a steady rate, or one with a spike.
+    """Scheduler of a paced load: a steady rate, or one with a spike. A request is due when the documents of the one
+    before, times the clients, are.
 
     :func:`lay_out_epochs` sets ``pace`` of the operation, see :func:`pace_of`. A spike begins when the load has been
     steady for as long. Clients take turns, so that their requests are due evenly and not all at once.
@@ -219,19 +220,31 @@ class IngestPace:
     def __init__(self, task: Any):
         self.parameter_source: Any = None  # Rally sets that of the client where there is such an attribute
         params = task.operation.params
-        self._pace = params["pace"]
+        self._pace, self._clients = params["pace"], task.clients
         self._documents = params["parameters"]["bulk_size"] * task.clients
+        begin, rate, in_spike = (
+            self._pace[f"{of}"] for of in ("spike_seconds", "docs_per_second", "spike_docs_per_second")
+        )
+        self._stretches = [(begin, rate), (2 * begin, in_spike), (math.inf, rate)] if in_spike else [(math.inf, rate)]
 
     def before_request(self, now: float) -> None:
         pass
 
     def after_request(self, now: float, weight: int, unit: str, request_meta_data: dict[str, Any]) -> None:
-        pass
+        if weight:  # else it failed
+            self._documents = weight * self._clients
 
     def next(self, current: float) -> float:
-        spike = self._pace["spike_seconds"] <= current < 2 * self._pace["spike_seconds"]
-        pause = self._documents / self._pace["spike_docs_per_second" if spike else "docs_per_second"]
-        return current + pause if current else self.parameter_source.turn * pause
+        if not current:
+            return self.parameter_source.turn * self._documents / self._pace["docs_per_second"]
+        left = self._documents
+        for until, rate in self._stretches:
+            if current < until:
+                if current + left / rate <= until:
+                    break
+                left -= (until - current) * rate
+                current = until
+        return current + left / rate
 
 
 def lay_out_epochs(schedule: list, values: Values, each: bool) -> list:

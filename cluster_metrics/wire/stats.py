@@ -51,16 +51,18 @@ async def target_cpu_ms(es: Any) -> float:
 
 
 def changed(before: Mapping[str, int], now: Mapping[str, int]) -> str:
-    """Which nodes are no more what they were: their counters of before cannot be taken from those of now, and what is
-    measured is another target. A node that has joined changes nothing of the others.
+    """Which nodes are no more what they were, or were not there: their counters of before cannot be taken from those of
+    now, and what is measured is another target.
 
     :param before: when each node was started, by its id, in ms since the epoch.
     :param now: the same, asked later.
     :return: one line; empty when nothing has changed.
     """
     left = sorted(set(before) - set(now))
+    joined = sorted(set(now) - set(before)) if before else []
     again = sorted(node for node in now if now[node] - before.get(node, now[node]) > RESTART_MS)
-    said = [f"node {', '.join(nodes)} {what}" for nodes, what in ((left, "left"), (again, "was restarted")) if nodes]
+    kinds = ((left, "left"), (joined, "joined"), (again, "was restarted"))
+    said = [f"node {', '.join(nodes)} {what}" for nodes, what in kinds if nodes]
     return f"{' and '.join(said)} while the target was measured" if said else ""
 
 

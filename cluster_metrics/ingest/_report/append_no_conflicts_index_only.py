@@ -126,6 +126,9 @@ def _missed(race: Race) -> RaceWarning | None:
     goal, spike, best = pace["docs_per_second"], pace["spike_docs_per_second"], _best_in_spike(race)
     if goal and len(steady) and (verdict := _verdict(race, goal, mean(steady))) != REACHED:
         seen, part = f"target {verdict}: the steady rate is", mean(steady).value / goal
+    elif spike and best is None:
+        seen = f"the load is too short for its spike of {pace['spike_seconds'] / 60:,.0f} min, which is not shown"
+        return RaceWarning("target-missed", seen, "load more rows", "this cluster is not shown to carry it")
     elif spike and best is not None and best < ON_TIME * spike:
         seen, part = "target not reached in the spike: the rate is", best / spike
     else:
@@ -139,9 +142,13 @@ def _missed(race: Race) -> RaceWarning | None:
 
 
 def _on_time(race: Race) -> bool:
-    """Whether the load was paced and did not fall behind."""
-    goal, steady = pace_of(race.parameters)["docs_per_second"], _steady(race)
-    return bool(race.parameters["paced"] and len(steady) and _verdict(race, goal, mean(steady)) == REACHED)
+    """Whether the load was paced and did not fall behind, nor in its spike."""
+    pace, steady, best = pace_of(race.parameters), _steady(race), _best_in_spike(race)
+    if best is not None and best < ON_TIME * pace["spike_docs_per_second"]:
+        return False
+    return bool(
+        race.parameters["paced"] and len(steady) and _verdict(race, pace["docs_per_second"], mean(steady)) == REACHED
+    )
 
 
 def answer(race: Race) -> Iterator[Finding]:
@@ -158,8 +165,11 @@ def answer(race: Race) -> Iterator[Finding]:
         by = " by these clients, what the cluster can take is not shown" if unknown else ""
         text = f"{verdict}{by}: {part} of {goal:,.0f} documents/s"
         yield Finding("target", text, {"rate": average})
-    if (spike := pace_of(race.parameters)["spike_docs_per_second"]) and (best := _best_in_spike(race)) is not None:
-        yield Finding("spike", f"{_of_spike(best, spike)}: {best:,.0f} of {spike:,.0f} documents/s")
+    if spike := pace_of(race.parameters)["spike_docs_per_second"]:
+        best = _best_in_spike(race)
+        told = "not shown: the load is too short" if best is None else _of_spike(best, spike)
+        rate = "" if best is None else f": {best:,.0f} of {spike:,.0f} documents/s"
+        yield Finding("spike", f"{told}{rate}")
     if not race.parameters["paced"]:  # else it is the rate that was asked for
         yield steady_rate(race)
     if len(steady):
@@ -264,7 +274,9 @@ def _best_in_spike(race: Race) -> float | None:
     if not pace["spike_docs_per_second"] or load.seconds < (2 if paced else 1) * seconds:
         return None
     at, documents = load.course
-    begins = np.array([seconds]) if paced else at[at <= load.seconds - seconds]
+    # a paced load's first request is due when its documents are
+    first = race.parameters["bulk_size"] / pace["docs_per_second"] if paced else 0.0
+    begins = np.array([seconds - first]) if paced else at[at <= load.seconds - seconds]
     done = np.interp([begins, begins + seconds], at, documents)
     return float(np.max(done[1] - done[0]) / seconds)
 

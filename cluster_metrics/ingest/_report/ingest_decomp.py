@@ -62,7 +62,7 @@ def answer(race: Race) -> Iterator[Finding]:
     yield finding(bottleneck(of_cells(race, KNOBS).get(top)), f"{top}, the fastest")
     yield Finding(NAIVE, f"{number(naive.value)} s {interval(naive)} per million rows", {"wall_s": naive})
     if top == NAIVE or not answers.is_shown(race, cells.ratio("wall_ms", NAIVE, top)):
-        yield answers.undecided(race)
+        yield answers.undecided(race, None if top == NAIVE else cells.ratio("wall_ms", NAIVE, top).n)
     else:
         chosen = enough(race, cells, top)
         rate, fast = cells.one("rows_per_second", chosen), cells.times_as_fast(NAIVE, chosen)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from _tools.report.looks import Looks
+from _tools.report.looks import BUSY, Looks
 from _tools.report.race import Race, Sample
 from _tools.report.sample import columns
 from _tools.report.text import number
@@ -31,13 +31,14 @@ class Usage:
     :param pauses: part of the clients' time that they paused after rejections.
     :param rejected: documents that were sent again.
     :param throttled: part of the time that Elasticsearch throttled indexing, since merges fell behind.
-    :param merge_throttled: the same of merges, whose writing it slows down by design.
+    :param merge_throttled: the same of merges, whose writing it slows down by design; of all that ran at once together.
     :param disk: part of the time that the busiest disk had work.
     :param sent: requests on their way, a mean over time.
     :param worked: of these, those that Elasticsearch had in hand, by ``took``.
     :param threads: shards that a request reaches at most, and so threads of the target that it can keep busy.
     :param target_cores: CPU cores that all nodes may use.
     :param on_time: whether it was a paced load that did not fall behind.
+    :param paced: whether it was paced, on time or not: then few requests are on their way as few were due.
     :param knobs: what sets clients and documents of a request, in words.
     """
 
@@ -60,6 +61,7 @@ class Usage:
     threads: float
     target_cores: float
     on_time: bool = False
+    paced: bool = False
     knobs: tuple[str, str] = ("bulk_indexing_clients", "bulk_size")
 
     @property
@@ -85,7 +87,10 @@ class Usage:
 
     @property
     def idle(self) -> float | None:
-        """Part of the target's cores for which there was no request; None where the target's cores are not known."""
+        """Part of the target's cores for which there was no request; None where the target's cores are not known, and
+        of a paced load whose clients were not all at work."""
+        if self.paced and self.sent < BUSY * self.clients:
+            return None
         return max(0.0, 1 - self.worked * self.threads / self.target_cores) if self.target_cores else None
 
 
@@ -111,6 +116,14 @@ def told_by(looks: Looks, key: str) -> float | None:
     return max(looks.growth(key).values(), default=None)
 
 
+def throttled_of(race: Race, looks: Looks) -> float | None:
+    """The part of the time that Elasticsearch throttled indexing, a mean over the shards of a node, which count it each
+    by itself."""
+    shards = race.parameters.get("number_of_shards", 1) * (1 + race.parameters.get("number_of_replicas", 0))
+    found = told_by(looks, "index_throttle_ms")
+    return None if found is None else found / max(1.0, shards / max(1, len(race.target)))
+
+
 def of_load(race: Race, load: Load) -> Usage | None:
     """What a load used up; None where the monitor did not look twice."""
     looks, requests = load.seen, [request for bucket in load.requests for request in bucket]
@@ -133,13 +146,14 @@ def of_load(race: Race, load: Load) -> Usage | None:
         machine_cores=race.machine.get("cores", 0),
         pauses=pauses / values["bulk_indexing_clients"],
         rejected=total["repeated_docs"],
-        throttled=told_by(looks, "index_throttle_ms"),
+        throttled=throttled_of(race, looks),
         merge_throttled=told_by(looks, "merge_throttle_ms"),
         disk=told_by(looks, "disk_busy_ms"),
         sent=sent,
         worked=worked,
         threads=values["number_of_shards"],
         target_cores=target_cores(race),
+        paced=bool(values.get("paced")),
     )
 
 
@@ -167,6 +181,8 @@ def of_cell(race: Race, samples: Sequence[Sample], knobs: tuple[str, str]) -> Us
         target = s.meta["target_cpu_ms"] / (s.meta["wall_ms"] + s.meta["refresh_wall_ms"])
         client = s.meta["client_cpu_ms"] / s.meta["wall_ms"]
         cores, may = {"all nodes": target}, target_cores(race)
+        alone = {"all nodes": target / may} if may else {}
+        parts = alone if len(race.target) == 1 else parts_of(race, seen.cores())
         busy = min(1.0, (target + client) / race.machine["cores"]) if shared(race) else None
         found.append(
             Usage(
@@ -174,14 +190,14 @@ def of_cell(race: Race, samples: Sequence[Sample], knobs: tuple[str, str]) -> Us
                 clients=s.meta["clients"],
                 bulk_size=s.meta["bulk_size"],
                 cores=cores,
-                parts={"all nodes": target / may} if may else {},
+                parts=parts,
                 client=client,
                 processes={"all clients": client},
                 machine=busy,
                 machine_cores=race.machine.get("cores", 0),
                 pauses=s.meta.get("retry_wait_ms", 0.0) / s.meta["wall_ms"] / s.meta["clients"],
                 rejected=s.meta.get("repeated_docs", 0),
-                throttled=told_by(seen, "index_throttle_ms"),
+                throttled=throttled_of(race, seen),
                 merge_throttled=told_by(seen, "merge_throttle_ms"),
                 disk=told_by(seen, "disk_busy_ms"),
                 sent=s.meta["send_ms"] / s.meta["wall_ms"],
@@ -218,6 +234,7 @@ def pooled(found: Sequence[Usage]) -> Usage | None:
             "seconds": sum(weights),
             "rejected": sum(u.rejected for u in found),
             "on_time": all(u.on_time for u in found),
+            "paced": any(u.paced for u in found),
         }
     )
 

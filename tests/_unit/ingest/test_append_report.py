@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from fakes import rows
-from ingests import bulk, epoch_sample, load, of_append, race
+from ingests import bulk, epoch_sample, load, look, of_append, race
 
 from _tools.report import gate
 from _tools.report.answer import answer_of
@@ -39,7 +39,7 @@ def test_a_spike_is_answered():
 
 
 def test_a_paced_load_is_held_against_its_rate_and_its_spike():
-    paced = "epochs:2,paced:true,target_docs_per_second:2000,spike_minutes:1,spike_docs_per_second:"
+    paced = "epochs:2,paced:true,bulk_size:100,target_docs_per_second:2000,spike_minutes:1,spike_docs_per_second:"
     samples = [*load(1, 0, 60, 20), *load(1, 60, 60, 40), *load(1, 120, 60, 20), epoch_sample(1)]
     text = page(append, race(paced.replace("2000", "2500") + "4000", samples))
     assert "**Not reached:** the load was paced and kept" in text
@@ -59,7 +59,7 @@ def test_a_spike_is_read_of_its_own_time_however_wide_the_buckets_are():
     )
     samples = [*(s for s in steady if not 60 <= (s.at / 1000 - 1000) < 120), *spike, epoch_sample(1)]
     for paced in ("paced:true", "paced:false"):
-        asked = f"epochs:2,{paced},target_docs_per_second:80,spike_minutes:1,spike_docs_per_second:"
+        asked = f"epochs:2,{paced},bulk_size:1,target_docs_per_second:80,spike_minutes:1,spike_docs_per_second:"
         told = {
             goal: dict(answer_of(of_append(race(f"{asked}{goal}", samples))).lines())["spike"] for goal in (320, 400)
         }
@@ -126,6 +126,25 @@ def test_a_spike_that_is_missed_is_a_target_that_is_missed():
         assert [w.seen for w in answer_of(of_append(race(f"{target}{spike}", long))).warnings] == missed
 
 
+def test_a_spike_that_a_load_is_too_short_for_is_a_target_that_is_missed():
+    asked = "epochs:2,target_docs_per_second:1000,spike_minutes:1,spike_docs_per_second:4000"
+    of = of_append(race(asked))
+    answer = answer_of(of)
+    assert dict(answer.lines())["spike"] == "not shown: the load is too short"
+    (missed,) = answer.warnings
+    assert missed.seen == "the load is too short for its spike of 1 min, which is not shown"
+    assert gate.of_race(of, answer, ["target-missed"]).failed
+
+
+def test_a_paced_load_that_missed_its_spike_was_not_held_back_by_what_was_asked_for():
+    of = evenly(lambda s: 2000, seconds=180)
+    asked = "epochs:2,paced:true,bulk_size:1,target_docs_per_second:2000,spike_minutes:1,spike_docs_per_second:4000"
+    missed = of_append(race(asked, [*of, *(look(at) for at in range(180))]))
+    lines = dict(answer_of(missed).lines())
+    assert lines["spike"].startswith("not reached: 2,000 of 4,000") and "asked for" not in lines["held back by"]
+    assert append.held_back(missed, append._on_time(missed)).name != "the rate that was asked for"
+
+
 def evenly(rate, seconds=60):
     """Two clients in turn send ten requests a second; what is acknowledged of a second is its rate.
 
@@ -169,7 +188,7 @@ def test_a_paced_load_is_on_time_or_late_only_if_the_whole_interval_says_so(firs
 def test_the_rate_of_a_paced_load_is_that_outside_of_its_spike_and_a_spike_that_of_its_own_time():
     """2,000 documents a second, 4,000 in the spike of a minute after one, and 5,000 in the last minute."""
     of = evenly(lambda s: 4000 if 60 <= s < 120 else 5000 if s >= 240 else 2000, seconds=300)
-    asked = "epochs:2,target_docs_per_second:2000,spike_minutes:1,spike_docs_per_second:4000"
+    asked = "epochs:2,bulk_size:1,target_docs_per_second:2000,spike_minutes:1,spike_docs_per_second:4000"
     paced, free = race(f"{asked},paced:true", of), race(asked, of)
     found = rows(append.sections(paced), "target")  # of buckets of 5 s from 30 s to 295 s
     assert found["steady rate, mean"]["rate"].value == pytest.approx((30 * 2000 + 11 * 5000) / 41)

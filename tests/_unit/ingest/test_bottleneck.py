@@ -112,6 +112,13 @@ def test_a_paced_load_on_time_was_held_back_by_its_rate():
     assert named(loaded(clients=1), on_time=True) == b.RATE
 
 
+def test_of_a_paced_load_of_which_it_is_not_known_no_more_clients_are_advised():
+    """Few of its requests are on their way as few are due."""
+    asked = ",paced:true,target_docs_per_second:1000"
+    assert named(loaded(clients=1, took=60)) == b.CLIENTS
+    assert named(loaded(clients=1, took=60, params=asked)) == b.UNKNOWN
+
+
 def test_without_two_looks_nothing_is_said():
     of = loaded()
     few = [s for s in of.samples if s.kind != "monitor"] + [look(3)]
@@ -309,6 +316,11 @@ def test_a_cell_is_told_by_what_it_counted_and_by_looks_in_its_time():
     known |= {"threads": 1, "target_cores": 2}
     assert {key: getattr(found, key) for key in known} == pytest.approx(known)
     assert found.merge_throttled is None
+    two = [{"node": name, "cores": 2, "version": "8"} for name in ("target-1", "target-2")]
+    busiest = u.of_cells(replace(of, target=two), ("clients", "size"))["x"]
+    assert busiest.parts == pytest.approx({"target-1": 0.5}), "of several nodes each by itself, as the monitor saw it"
+    shards = u.of_cells(replace(of, parameters=of.parameters | {"number_of_shards": 4}), ("clients", "size"))["x"]
+    assert shards.throttled == pytest.approx(0.05), "each shard counts its time"
     apart = u.of_cells(replace(of, local=False), ("clients", "size"))["x"]
     assert apart.machine is None
 

@@ -1,5 +1,6 @@
 """How a load is divided among clients, laid out over epochs and paced."""
 
+import itertools
 from types import SimpleNamespace
 
 import pytest
@@ -94,6 +95,40 @@ def test_a_paced_load_has_a_spike_after_as_long_a_steady_rate():
     assert documents == pytest.approx([6000, 60_000, 6000], rel=0.02)
     steady = sorted(at for at in due if at < 60)
     assert [b - a for a, b in zip(steady, steady[1:])] == pytest.approx([0.5] * (len(steady) - 1))
+
+
+def paced(pace, clients, bulk_size, until, documents=None):
+    """When requests are due that are answered at once, and how many documents each has.
+
+    :param documents: of each request of a client, by its number; default is the size of a request.
+    """
+    operation = SimpleNamespace(params={"pace": pace, "parameters": values(bulk_size=bulk_size)})
+    due = []
+    for client in range(clients):
+        scheduler, now = IngestPace(SimpleNamespace(operation=operation, clients=clients)), 0.0
+        scheduler.parameter_source = ClientParams(None, [1], values(), client, clients)
+        for number in itertools.count():
+            if (now := scheduler.next(now)) >= until:
+                break
+            sent = documents(number) if documents else bulk_size
+            scheduler.after_request(now, sent, "docs", {})
+            due.append((now, sent))
+    return sorted(due)
+
+
+@pytest.mark.parametrize("rate, spike, clients", [(5000, 20_000, 4), (10_000, 40_000, 8), (2000, 10_000, 3)])
+def test_as_many_documents_are_due_in_a_spike_as_were_asked_for(rate, spike, clients):
+    pace = {"docs_per_second": float(rate), "spike_docs_per_second": float(spike), "spike_seconds": 60.0}
+    due = paced(pace, clients, 10_000, 180.0)
+    in_spike = sum(sent for at, sent in due if 60 <= at + 1e-9 < 120)
+    assert in_spike == pytest.approx(60 * spike, abs=10_000 * clients)
+    assert sum(sent for _, sent in due) == pytest.approx(60 * (2 * rate + spike), abs=10_000 * clients)
+
+
+def test_after_a_shorter_request_less_time_passes():
+    pace = {"docs_per_second": 1000.0, "spike_docs_per_second": 0.0, "spike_seconds": 0.0}
+    due = paced(pace, 2, 300, 600.0, lambda number: 100 if number % 4 == 3 else 300)
+    assert sum(sent for _, sent in due) == pytest.approx(600_000, rel=0.002)
 
 
 def test_a_pace_is_that_of_documents_or_else_of_their_bytes_by_day():
