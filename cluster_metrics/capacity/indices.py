@@ -17,7 +17,7 @@ from ..core.index import index_body as body_of
 from ..core.rounds import Guard, Params, outcome, round_result, timed
 from ..corpus.prepared import Prepared
 from ..wire.bulk import load_all, with_actions
-from ..wire.requests import aside, get, request, touch
+from ..wire.requests import all_shards, aside, get, request, touch
 from .words import FIELDS, Words
 
 BULK_DOCUMENTS = 1000
@@ -225,7 +225,7 @@ class BuildWords(Guard):
         started = time.perf_counter()
         await load_all(es, source, self._bodies(params["documents_file"]), LOADERS)
         load_s = time.perf_counter() - started
-        await request(es, "POST", f"/{source}/_refresh")
+        all_shards(source, await request(es, "POST", f"/{source}/_refresh"), "refreshed")
         await request(es, "PUT", f"/{source}/_settings", {"index.blocks.write": True})
         if numbers > {max(numbers)}:
             await self._shrink(es, source, first, max(numbers), nodes)
@@ -267,8 +267,9 @@ class BuildWords(Guard):
 
     async def _finish(self, es: Any, index: str) -> None:
         """Merges an index to one segment per shard."""
-        await request(es, "POST", f"/{index}/_forcemerge?max_num_segments=1", timeout=7200)
-        await request(es, "POST", f"/{index}/_refresh")
+        merged = await request(es, "POST", f"/{index}/_forcemerge?max_num_segments=1", timeout=7200)
+        all_shards(index, merged, "merged")
+        all_shards(index, await request(es, "POST", f"/{index}/_refresh"), "refreshed")
 
     async def _miscount(self, es: Any, index: str, params: dict[str, Any]) -> str:
         """How an index differs from the corpus; empty when it does not."""

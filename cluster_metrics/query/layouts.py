@@ -12,7 +12,7 @@ from ..corpus.answers import field_answers
 from ..corpus.metrics import FIELDS, NAME, Metrics
 from ..corpus.prepared import Prepared
 from ..wire.bulk import load_all, with_actions
-from ..wire.requests import aside, request, touch
+from ..wire.requests import all_shards, aside, request, touch
 from .configurations import CONFIGURATIONS, LAYOUTS, PROFILED
 
 BULK_ROWS = 10_000
@@ -107,10 +107,10 @@ class BuildLayouts(Guard):
                     body = params["prepared"].corpus.in_mode(body, layout.mode)
                 await create_own_index(es, index, body, params["foreign"])
                 costs |= await (self._roll_up if name == "rollup" else self._load)(es, index, params["prepared"])
-                await request(es, "POST", f"/{index}/_refresh")
+                all_shards(index, await request(es, "POST", f"/{index}/_refresh"), "refreshed")
                 if layout.merged and params["segments"]:
                     merge = f"/{index}/_forcemerge?max_num_segments={params['segments']}"
-                    await request(es, "POST", merge, timeout=7200)
+                    all_shards(index, await request(es, "POST", merge, timeout=7200), "merged")
         return {"weight": len(params["layouts"]), "unit": "indices", "layouts": len(params["layouts"]), **costs}
 
     async def _load(self, es: Any, index: str, prepared: Prepared) -> dict[str, float]:

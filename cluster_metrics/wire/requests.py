@@ -5,7 +5,7 @@ import contextlib
 import io
 import json
 import logging
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,3 +203,14 @@ async def send(es: Any, request: Request) -> bytes:
     headers = headers_of(es, request.content_type, request.accept)
     response = await once(es).perform_request(method="POST", path=request.path, headers=headers, body=request.body)
     return response.body.getvalue()
+
+
+def all_shards(index: str, answer: Mapping[str, Any], done: str) -> None:
+    """Holds a request to all shards of an index to all of them: one that fails on some is answered with status 200.
+
+    :param answer: to it.
+    :param done: what was to be done to them.
+    :raises esrally.exceptions.RallyAssertionError: when it was not done to all.
+    """
+    if failed := answer.get("_shards", {}).get("failed"):
+        raise exceptions.RallyAssertionError(f"index [{index}]: {failed} of its shards were not {done}")

@@ -65,7 +65,7 @@ class Point:
 
     def done(self) -> Estimate:
         """The part of what was due that was answered."""
-        return median(np.array([self.per_s(number_of) for number_of in self.cell.passes]) / self.cell.rate)
+        return median(np.array([self.per_s(number_of) for number_of in self.waits]) / self.cell.rate)
 
 
 def curves(race: Race) -> dict[str, list[Point]]:
@@ -73,7 +73,7 @@ def curves(race: Race) -> dict[str, list[Point]]:
     waits = waits_of(race)
     found: dict[str, list[Point]] = {}
     for name, cell in main_cells(race).items():
-        of = {number_of: w for number_of, w in waits.get(name, {}).items() if number_of in cell.passes}
+        of = {number_of: w for number_of, w in waits.get(name, {}).items() if number_of in cell.steady}
         if of:
             found.setdefault(cell.grid, []).append(Point(cell, of, race.parameters["cell_seconds"]))
     return found
@@ -94,19 +94,23 @@ def answer(race: Race) -> Iterator[Finding]:
     for grid, points in curves(race).items():
         bound, unit = race.parameters["slo_ms"], UNITS[kinds_of(race)[0]]
         rate, shown = greatest(points, bound), [point for point in points if len(point.each(BOUNDED))]
-        if len(points[0].waits) < race.record.compared.enough:
+        if max(len(point.waits) for point in points) < race.record.compared.enough:
             yield answers.undecided(race)
         elif rate is None:
             why = "too few requests for a 99th percentile; raise cell_seconds"
-            if len({len(point.each(BOUNDED)) for point in shown}) > 1:
+            if len(points) < 2:
+                why = "it takes two rates or more; set more of curve_per_second"
+            elif len({len(point.each(BOUNDED)) for point in shown}) > 1:
                 why = "a 99th percentile is not there in as many passes of each rate; race it again"
             yield Finding("greatest rate", f"{grid}: not shown, {why}")
         elif not rate.value:
             least = f"none from {shown[0].cell.rate:,.0f} {unit} on"
-            yield Finding("greatest rate", f"{grid}: {least} keeps p99 to {bound:,} ms; lower curve_per_second")
+            doubt = f", as is not shown {interval(rate)}" if rate.high > 0 else ""
+            yield Finding("greatest rate", f"{grid}: {least} keeps p99 to {bound:,} ms{doubt}; lower curve_per_second")
         elif math.isinf(rate.value):
             most = f"{shown[-1].cell.rate:,.0f} {unit} or more"
-            yield Finding("greatest rate", f"{grid}: {most} keep p99 to {bound:,} ms; raise curve_per_second")
+            doubt = f", as is not shown {interval(rate)}" if rate.low < shown[-1].cell.rate else ""
+            yield Finding("greatest rate", f"{grid}: {most} keep p99 to {bound:,} ms{doubt}; raise curve_per_second")
         else:
             rates = [point.cell.rate for point in shown]
             below, above = max(r for r in rates if r <= rate.value), min(r for r in rates if r > rate.value)
@@ -133,7 +137,7 @@ def _curve(race: Race, grid: str, points: Sequence[Point]) -> Section:
 
     def kept(point: Point) -> str:
         p99 = point.latency(BOUNDED)
-        if p99 is None or not p99.known or p99.low <= bound < p99.high:
+        if p99 is None or p99.n < race.record.compared.enough or not p99.known or p99.low <= bound < p99.high:
             return "not shown"
         return "kept" if p99.high <= bound else "missed"
 

@@ -352,6 +352,11 @@ def bottleneck(one: Pass, race: Race) -> str:
     if one.rejected():
         return "queues: requests were rejected"
     top = max(used, key=lambda node: used[node] / held.get(node, 1.0))
+    if top not in held and race.local is False:
+        cores = next((node["cores"] for node in race.target if node["node"] == top), 0)
+        if cores and used[top] >= BUSY * cores:
+            return f"{top} ({used[top] / cores:.0%} of its processors)"
+        return f"not told, as nodes are held to no share ({top} used most: {used[top]:.2f} cores)"
     most = f"{used[top] / held[top]:.0%} of its share" if top in held else f"{used[top]:.2f} cores"
     relief = "a higher rate" if race.record.latencies else "more clients"
     return f"none ({top}: {most}): {relief}"

@@ -113,6 +113,22 @@ def test_too_few_passes_name_no_rate():
 def test_without_an_interval_a_bound_is_neither_kept_nor_missed():
     (table,) = (t for s in sections(curve(passes=2)) if s.title == "Latency by rate: 1s-2r" for t in s.tables)
     assert [row["kept"] for row in table.rows] == ["not shown"] * 5
+    (table,) = (t for s in sections(curve(passes=3)) if s.title == "Latency by rate: 1s-2r" for t in s.tables)
+    assert [row["kept"] for row in table.rows] == ["not shown"] * 5, "three passes carry no verdict"
+
+
+def test_a_pass_in_which_a_node_had_left_counts_for_no_point():
+    found = curve()
+    for sample in found.samples:
+        if sample.meta.get("pass") == 6 and sample.kind == "capacity-prepare":
+            sample.meta["shard_table"] = json.dumps({"a": ["0p"], "b": ["0r"]})
+    assert {tuple(point.waits) for point in curves(found)["1s-2r"]} == {(1, 2, 3, 4, 5)}
+    assert told(found)["recommended"] == "nothing: a verdict takes passes:6"
+
+
+def test_one_rate_is_no_curve():
+    text = told(curve(rates=(60,)))["greatest rate"]
+    assert text == "1s-2r: not shown, it takes two rates or more; set more of curve_per_second"
 
 
 def test_the_report_says_of_each_rate_whether_the_bound_was_kept():

@@ -335,9 +335,7 @@ def test_in_a_mixed_race_cells_are_held_against_one_at_the_same_rate():
 
 def test_the_unit_of_replication_is_named_in_good_english():
     text = limits.section(made("a", "capacity-query")).text
-    assert (
-        "Intervals come from 3 passes of one race" in text and "With fewer than 10 passes they are too narrow" in text
-    )
+    assert "Intervals come from 3 passes of one race" in text and "The median of fewer than 6 passes has none." in text
 
 
 def seconds(costs, shards, replicas, documents=DOCUMENTS):
@@ -446,6 +444,22 @@ def test_what_is_no_node_that_limits_a_cell_is_named():
         look.meta["nodes"] = json.dumps({name: of | {"rejected": look.at} for name, of in nodes.items()})
     assert limited(rejecting) == "queues: requests were rejected"
     assert limited(made("r", "capacity-query", cores=0)) == "none (node 1: 0.00 cores): more clients"
+    free, idle = (replace(made("r", "capacity-query", cores=0), samples=made("r", "capacity-query", cores=c).samples)
+                  for c in (0.99, 0.5))  # fmt: skip
+    assert limited(free, local=False) == "node 1 (99% of its processors)"
+    assert limited(idle, local=False) == "not told, as nodes are held to no share (node 1 used most: 0.50 cores)"
     unseen = made("r", "capacity-query")
     unseen = replace(unseen, samples=[s for s in unseen.samples if s.kind != MONITOR])
     assert limited(unseen) == "not recorded"
+
+
+@pytest.mark.parametrize("lost, missed", [((), False), ((1, 3, 5), False), ((1, 2, 3, 4, 5, 6), True)])
+def test_a_rate_of_documents_is_missed_where_the_whole_interval_lies_below_it(lost, missed):
+    race = made("m", "capacity-mixed", 6, spread=0.0, docs=(0, 100))
+    kept = [
+        s
+        for i, s in enumerate(race.samples)
+        if s.kind != "capacity-index" or s.meta["cell"] != "1s-2r-100" or s.meta["pass"] not in lost or i % 5
+    ]
+    told = dict(answer_of(replace(race, samples=kept)).lines())["documents"]
+    assert ("not in 1s-2r-100" in told) is missed
