@@ -59,7 +59,8 @@ class Sample:
         ``error-description``.
     :param csv: file of the report that lists them, a row each with a column per key; several kinds may share one.
     :param partly: key by which one that failed still counts: a bulk request tells how many of its documents were
-        taken, a warm-up how many rounds it walked. None where one that failed tells nothing.
+        taken, a warm-up how many rounds it walked, a round what it recorded beside the samples of it that failed. None
+        where one that failed tells nothing.
     """
 
     type: str

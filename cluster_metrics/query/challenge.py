@@ -5,7 +5,7 @@ from typing import Any
 
 from ..core.challenge import Challenge, Compared, Key, Needs, Operation, Sample, Values
 from ..core.index import BULK, CHECK_INDEX, SETUP
-from ..core.limits import corpus_in_memory, segments, shards_of_searches, warm
+from ..core.limits import corpus_in_memory, counted, segments, shards_of_searches, warm, warmed
 from ..core.parameters import LOAD, PASSES, RACE_MINUTES, ROUNDS, WARMUP, Integer, Many
 from ..core.sampler import OF_ROUND, SAMPLER
 from ..corpus.metrics import BYTES, NAME, Metrics
@@ -79,6 +79,21 @@ def _timed(values: Values) -> Iterator[str]:
 
 
 AFTER = Key("pass", "", "pass over the headline cells that went before; 0 for none", optional=True)
+
+
+def _warm(facts: Any) -> str:
+    """The limit of query-decomp, which has a task of its own that warms up."""
+    if (rounds := facts.get("warmup_rounds")) and not facts.get("warmup_iterations"):
+        return warmed(f"up to {counted(rounds, 'round')} ran uncounted at first")
+    return warm("coverage", " of each cell in each pass")(facts)
+
+
+def _shards(facts: Any) -> str:
+    """The limit of query-frontier, which may ask indices with more shards beside the main one."""
+    asked = any(name.startswith("shards-") for name in facts.get("configurations", ()))
+    return "" if asked else shards_of_searches(facts)
+
+
 QUERY_DECOMP = Challenge(
     name="query-decomp",
     question="Where does the time of the production query go, and what do msearch and HDR buy?",
@@ -141,6 +156,7 @@ QUERY_DECOMP = Challenge(
                         *QUERY_CACHE,
                         Key("target_cpu_ms", "ms", "CPU time of the target's nodes since the end of the round before"),
                     ),
+                    partly="round",
                 ),
                 Sample(coverage.TYPE, "coverage of the plan", (ROUND, AFTER, *CELL), csv="es_profile_decomp.csv"),
                 Sample(PART, "coverage of a part, in the plan", (ROUND, AFTER, *CELL), csv="es_profile_decomp.csv"),
@@ -177,7 +193,7 @@ QUERY_DECOMP = Challenge(
     minutes=22,
     disk_factor=4,
     test_mode={"passes": 2, "rounds": 2, "warmup_rounds": 1, "warmup_iterations": 1},
-    limits=(shards_of_searches, segments, warm("coverage", " of each cell in each pass"), corpus_in_memory),
+    limits=(shards_of_searches, segments, _warm, corpus_in_memory),
     leaves=(NAME,),
     asks_as="cluster-metrics-query",
 )
@@ -232,7 +248,7 @@ QUERY_PROFILE = Challenge(
             query_profile.ProfileRunner,
             query_profile.ProfileParams,
             samples=(
-                Sample("query-profile", "round", (ROUND, SEGMENTS, *QUERY_CACHE)),
+                Sample("query-profile", "round", (ROUND, SEGMENTS, *QUERY_CACHE), partly="round"),
                 PROFILED_COVERAGE,
                 Sample(
                     query_profile.CALL,
@@ -285,6 +301,7 @@ QUERY_FRONTIER = Challenge(
                         *QUERY_CACHE,
                         Key("left_out", "", "configuration that was not asked, and why", optional=True),
                     ),
+                    partly="round",
                 ),
                 Sample(
                     query_frontier.COVERAGE,
@@ -358,7 +375,7 @@ QUERY_FRONTIER = Challenge(
     minutes=42,
     disk_factor=13,
     test_mode={"rounds": 2, "warmup_iterations": 1, "frontier_cpu_seconds": 1},
-    limits=(shards_of_searches, segments, warm("round"), corpus_in_memory),
+    limits=(_shards, segments, warm("round"), corpus_in_memory),
     leaves=(NAME,),
     drops=tuple(f"{NAME}-{layout}" for layout in LAYOUTS),
     check=_timed,
@@ -400,6 +417,7 @@ CPU_PROFILE = Challenge(
                         *QUERY_CACHE,
                         *OF_ROUND,
                     ),
+                    partly="round",
                 ),
                 Sample(
                     cpu_profile.SAMPLED,

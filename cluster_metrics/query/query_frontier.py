@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..core.rounds import Params, RoundParams, Runner, losing_one, outcome, round_result, shuffled
-from ..wire.coverage import Asked, Coverage, Coverages, ask, send_all
+from ..wire.coverage import Asked, Coverage, Coverages, ask
 from ..wire.esql import why_not
 from ..wire.requests import Request, aside, send, touch
 from ..wire.stats import target_cpu_ms
@@ -128,14 +128,15 @@ class FrontierCpuRunner(Runner):
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         coverage: Coverage = params["coverage"]
         done, about = 0, {"unit": "coverages", "configuration": coverage.configuration.name}
+        problems: list[str] = []
         if coverage.configuration.form == "esql" and await why_not(es):
             await touch(es)
             return about | {"weight": 0, "coverages": 0}
         before = await target_cpu_ms(es)
         deadline = time.monotonic() + params["seconds"]
         while time.monotonic() < deadline:
-            with es.new_request_context():
-                await send_all(es, coverage)
+            problems += (await ask(es, coverage)).problems()
             done += 1
         cpu_ms = await target_cpu_ms(es) - before
-        return about | {"weight": done, "coverages": done, "target_cpu_ms": cpu_ms / done}
+        counted = {"weight": done, "coverages": done, "target_cpu_ms": cpu_ms / done}
+        return about | counted | outcome(problems, "wrong-answer")

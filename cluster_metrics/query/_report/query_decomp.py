@@ -16,7 +16,7 @@ from _tools.report.references import PROFILING, beside
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate, Samples, mean, median, ratio
 from _tools.report.table import Column, Table, Words, share, times
-from _tools.report.text import error_text, interval, number, percent
+from _tools.report.text import count, error_text, interval, number, percent
 from cluster_metrics.query._report import attribution, server
 from cluster_metrics.query._report import costs as bare
 from cluster_metrics.query._report.agreement import EQUIVALENT, MOST_PASSES, agreement, summary
@@ -123,9 +123,14 @@ def answer(race: Race) -> Iterator[Finding]:
 
 def _recommended(race: Race, cells: Cells, changes: dict[str, str]) -> Finding:
     """The fastest of the changes that are shown to be faster than production, with its errors."""
-    shown = {t: c for t, c in changes.items() if answers.is_shown(race, cells.ratio("wall_ms", WHOLE, c))}
+    unsteady = server.unsteady(race)
+    steady = {t: c for t, c in changes.items() if not unsteady & {WHOLE, c}}
+    if not steady:
+        return Finding("recommended", "nothing: what is compared was not steady after the warm-up")
+    ratios = {text: cells.ratio("wall_ms", WHOLE, cell) for text, cell in steady.items()}
+    shown = {text: steady[text] for text, slower in ratios.items() if answers.is_shown(race, slower)}
     if not shown:
-        return answers.undecided(race)
+        return answers.undecided(race, max(slower.n for slower in ratios.values()))
     text, cell = min(shown.items(), key=lambda item: cells.one("wall_ms", item[1]).value)
     wall = cells.one("wall_ms", cell)
     own, base = (_greatest_error(cells, c) for c in (cell, WHOLE))
@@ -135,7 +140,12 @@ def _recommended(race: Race, cells: Cells, changes: dict[str, str]) -> Finding:
 
 def warnings(race: Race) -> list[RaceWarning]:
     """What speaks against its figures."""
-    return stability.warnings(race, drift_check(race))
+    found = stability.warnings(race, drift_check(race))
+    if unsteady := server.unsteady(race):
+        seen = f"{count(len(unsteady), 'configuration')} not steady after the warm-up, hence without a verdict"
+        option = "raise warmup_rounds, or look for what else runs"
+        found.insert(0, RaceWarning("not-steady", seen, option, ", ".join(sorted(unsteady)), len(unsteady)))
+    return found
 
 
 def sections(race: Race) -> list[Section]:
@@ -156,9 +166,11 @@ def sections(race: Race) -> list[Section]:
 
 
 def changes(race: Race) -> Iterator[Gain]:
-    """What each change to the production query gains and costs."""
-    cells, cpu = cells_of(race, coverage.TYPE), _cpu_ms(race)
+    """What each change to the production query gains and costs, of configurations that were steady."""
+    cells, cpu, unsteady = cells_of(race, coverage.TYPE), _cpu_ms(race), server.unsteady(race)
     for text, cell in changed_in(cells).items():
+        if unsteady & {WHOLE, cell}:
+            continue
         found = over_base(cells, WHOLE, cell, client_cpu="client_ms", bytes=summed("request_bytes", "response_bytes"))
         if WHOLE in cpu and cell in cpu:
             found["target_cpu"] = ratio(np.array(cpu[WHOLE]), np.array(cpu[cell]))

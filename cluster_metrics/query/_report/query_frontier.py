@@ -15,7 +15,7 @@ from _tools.report.race import Race, Sample
 from _tools.report.section import Figure, Section
 from _tools.report.stats import Estimate, median, optimism, paired_ratio
 from _tools.report.table import Column, Table, Words, times
-from _tools.report.text import ROUNDING, error_text, interval, number, percent
+from _tools.report.text import ROUNDING, count, error_text, interval, number, percent
 from _tools.report.verdicts import Gate, Verdict, gate_of, judge, verdict
 from cluster_metrics.query._report import server
 from cluster_metrics.query.configurations import BASE, CACHED, CONFIGURATIONS, change_of
@@ -158,14 +158,16 @@ def answer(race: Race) -> Iterator[Finding]:
         )
         yield Finding("recommended", text, {"speedup": best.speedup})
     else:
-        yield answers.undecided(race)
+        yield answers.undecided(race, max(p.speedup.n for p in allowed))
     names = ", ".join(p.name for p in front(to_query))
     any_question = f"{len(to_query)} configurations that answer any question"
     yield Finding("not beaten", f"{names}, of {any_question}, by time and error")
     for p in found:
         if p.configuration.form == "rollup":
             yield Finding(f"limit: {p.name}", f"{times_as_fast(p.speedup)}, exact, but fixed at ingest")
-    yield answers.checked(race, len(race.of(COVERAGE)), "coverage")
+    failed = sum(race.failed.values()) - race.rounds_failed
+    text = f"{count(len(race.of(COVERAGE)), 'coverage')}, none held to a bound"
+    yield Finding("errors measured", f"{text}; {count(failed, 'request')} failed" if failed else text)
 
 
 def changes(race: Race) -> Iterator[Gain]:

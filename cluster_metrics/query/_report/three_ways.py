@@ -78,7 +78,8 @@ def sections(race: Race, found: Sampled) -> list[Section]:
         "out also frees caches and lets code be compiled otherwise, and A counts its hits without visiting them, so "
         "visiting is charged to the sums. Wall time has network, client and decoding in it, on which the target spends "
         "no CPU time. The profile API reads a clock around short steps, which makes filter and sums look dearer and "
-        "percentiles cheaper than they are; its rest is what `took` has beyond its tree. Stacks miss nothing that uses "
+        "percentiles cheaper than they are; its rest is building and reducing the answers, and what `took` has beyond "
+        "its tree. Stacks miss nothing that uses "
         "CPU, garbage collector and compiler included, and charge inlined code to the method that it was written in; "
         "they see no waiting."
     )

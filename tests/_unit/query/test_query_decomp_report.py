@@ -207,3 +207,24 @@ def test_the_greatest_part_by_subtraction_is_named_where_the_fit_lacks_its_cells
     assert lines["3 percentiles, t-digest"] == "80.0 % [80.0 %, 80.0 %] of 1,000 ms a coverage"
     sums = dict(answer_of(race(COSTS | {"B-serial": 820.0, "C_td-serial": 120.0})).lines())
     assert sums["3 sums"] == "80.0 % [80.0 %, 80.0 %] of 1,000 ms a coverage"
+
+
+BOTH = {"by msearch", "HDR, serial"}
+
+
+@pytest.mark.parametrize(
+    "left, recommended, ranked",
+    [
+        ([], "HDR", BOTH),
+        (["D_hdr-serial"], "by msearch", {"by msearch"}),
+        (["D_td-serial"], "nothing: what is compared was not steady", set()),
+    ],
+)
+def test_what_was_not_steady_is_neither_recommended_nor_ranked(left, recommended, ranked):
+    planned = race({"D_td-serial": 400.0, "D_td-msearch": 300.0, "D_hdr-serial": 200.0}, rounds=20)
+    warm_up = Sample("query-warm-up", 0, "warm-up", 1.0, {"rounds": 40, "unsteady": left})
+    of = replace(planned, samples=[warm_up, *planned.samples])
+    found = answer_of(of)
+    assert dict(found.lines())["recommended"].startswith(recommended)
+    assert ("not-steady" in {warning.kind for warning in found.warnings}) is bool(left)
+    assert {gain.change.text for gain in changes(of)} == ranked

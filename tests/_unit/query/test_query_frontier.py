@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from esrally import exceptions
 from fakes import FakeEs, Script, rows, track_of, values
 
 from _tools.report.answer import answer_of
@@ -150,7 +151,8 @@ def test_the_cost_of_the_rollup_is_by_rows_of_all_epochs(tmp_path, monkeypatch):
     assert (result["layouts"], result["rollup_cpu_s"], result["rollup_bulk_ms"]) == (1, 2 / 50e-6, 2000)
 
 
-def test_the_cpu_time_of_a_configuration_is_that_of_one_coverage(tmp_path, monkeypatch):
+@pytest.mark.parametrize("answer, success", [({}, True), ({"timed_out": True}, False)])
+def test_the_cpu_time_of_a_configuration_is_that_of_one_coverage(tmp_path, monkeypatch, answer, success):
     def used(ms):
         node = {"timestamp": 0, "process": {"timestamp": 0, "cpu": {"total_in_millis": ms}}}
         return {"nodes": {"n": node | {"jvm": {"timestamp": 0, "uptime_in_millis": 0}}}}
@@ -161,9 +163,10 @@ def test_the_cpu_time_of_a_configuration_is_that_of_one_coverage(tmp_path, monke
     track = track_of(CORPUS, root=tmp_path)
     given = values(configurations=[BASE], frontier_cpu_seconds=5)
     params = FrontierCpuParams(track, {"parameters": given}).params()
-    es = FakeEs(Script({"GET /_nodes": [used(100), used(180)], "POST": {}}))
+    es = FakeEs(Script({"GET /_nodes": [used(100), used(180)], "POST": answer}))
     result = asyncio.run(FrontierCpuRunner()(es, params))
     assert (result["coverages"], result["target_cpu_ms"]) == (4, 20)
+    assert result["success"] is success
 
 
 def test_an_index_is_merged_unless_its_layout_is_that_of_the_load(tmp_path):
@@ -173,6 +176,17 @@ def test_an_index_is_merged_unless_its_layout_is_that_of_the_load(tmp_path):
     asyncio.run(BuildLayouts()(es, LayoutsParams(track, {"parameters": given}).params()))
     assert {f"PUT /{NAME}-cached", f"PUT /{NAME}-unmerged"} <= set(es.sent)
     assert [sent for sent in es.sent if "merge?" in sent] == [f"POST /{NAME}-cached/_forcemerge?max_num_segments=1"]
+
+
+@pytest.mark.parametrize("path, done", [("_refresh", "refreshed"), ("_forcemerge", "merged")])
+def test_an_index_of_which_a_shard_was_not_merged_or_refreshed_ends_the_race(tmp_path, path, done):
+    track = track_of(CORPUS, root=tmp_path, indices={NAME: {"settings": {}, "mappings": MAPPINGS}})
+    given = values(configurations=["cached"], force_merge_max_num_segments=1)
+    failed = {"_shards": {"total": 2, "successful": 1, "failed": 1}}
+    es = FakeEs(lambda method, of, _: failed if path in of else {} if method == "GET" else {"errors": False})
+    said = rf"^index \[{NAME}-cached\]: 1 of its shards were not {done}$"
+    with pytest.raises(exceptions.RallyAssertionError, match=said):
+        asyncio.run(BuildLayouts()(es, LayoutsParams(track, {"parameters": given}).params()))
 
 
 def test_esql_answers_are_found_by_the_names_of_their_columns():

@@ -13,6 +13,7 @@ from stores import RECORDED, Store, documents_of, recorded, reported, written
 from _tools.report import write
 from _tools.report.race import Race
 from _tools.report.sound import Clock
+from _tools.report.store import load
 from cluster_metrics.core.challenge import challenges
 
 ODD = st.sampled_from(
@@ -188,3 +189,12 @@ def test_a_damaged_race_is_reported_or_refused_in_one_line(challenge, tmp_path_f
 @settings(max_examples=150, **SLOWLY)
 def test_many_damaged_races_are_reported_or_refused_in_one_line(challenge, tmp_path_factory, changes, end):
     held(challenge, tmp_path_factory.mktemp("reports"), changes, end)
+
+
+def test_a_round_that_failed_in_part_keeps_what_it_recorded():
+    race, documents = copy.deepcopy(stored("query-decomp"))
+    failed = [d for d in documents if d.get("operation-type") == "query-plan"]
+    for document in failed:
+        document["meta"] |= {"success": False, "error-type": "failed-samples"}
+    found = load(Store((race, documents)), "recorded")
+    assert len(found.of("query-plan")) == len([d for d in failed if d["name"] == "service_time"]) > 0
