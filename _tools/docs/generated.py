@@ -142,7 +142,8 @@ def _records() -> str:
         "keys are below `meta`. Besides these each has Rally's own `success`, `error-count` and, when something went\n"
         "wrong, `error-type` and `error-description`. What a round records as a whole (`round`, `error-count`, its\n"
         "CPU times) its own documents carry as well, because Rally merges it into each. Where a file is named, the\n"
-        "report writes it with a row per document: `started` (UTC), `operation` and a column per key.\n",
+        "report writes it with a row per document that counts, without warm-up and what failed: `started` (UTC),\n"
+        "`operation_type` where kinds share the file, `operation`, and a column per key of all of them.\n",
     ]
     written: dict[str, list[tuple[str, Sample]]] = {}
     for name, record in sorted(challenges().items()):

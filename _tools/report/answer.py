@@ -178,9 +178,9 @@ def _head(race: Race, warnings: Sequence[RaceWarning]) -> str:
 
 def cut(race: Race) -> str:
     """That rounds were cut to fit the time, with how many were asked for; empty where they were not, as in a race that
-    was not finished, or that lost the others to failures."""
+    was not finished."""
     minutes, asked = race.parameters.get("race_minutes"), race.parameters.get(race.record.compared.parameter, 0)
-    fewer = 0 < _units(race) < asked - race.rounds_failed and race.document.get("results")
+    fewer = 0 < _units(race) < asked and race.document.get("results")
     return f" of {asked}, cut to fit {count(minutes, 'minute')}" if minutes and fewer else ""
 
 
@@ -201,11 +201,17 @@ def is_shown(race: Race, slower: Estimate) -> bool:
     return verdict(slower, enough=race.record.compared.enough) is Verdict.IMPROVED
 
 
-def undecided(race: Race) -> Finding:
-    """The recommendation where nothing is shown to be better."""
+def undecided(race: Race, units: int | None = None) -> Finding:
+    """The recommendation where nothing is shown to be better.
+
+    :param units: that what was judged has in common; by default as many as the configuration that has most.
+    """
     compared = race.record.compared
     if _units(race) < compared.enough:
         return Finding("recommended", f"nothing: a verdict takes {compared.parameter}:{compared.enough}")
+    if units is not None and units < compared.enough:
+        few = f"only {count(units, compared.unit)} in common"
+        return Finding("recommended", f"nothing: {few}, a verdict takes {compared.enough}")
     return Finding("recommended", "nothing: no gain is shown beyond noise")
 
 

@@ -94,6 +94,12 @@ def _floor(found: Comparison) -> Iterator[RaceWarning]:
         )
         yield RaceWarning("no-noise-floor", f"no noise floor: {none}", option, why)
         return
+    if lacking := [cell for cell in found.shared if cell not in found.floor.cells]:
+        seen = f"the noise floor has none of {', '.join(lacking)}"
+        why = (
+            "so their intervals know the noise within races alone and their verdicts are too bold, as the mean's may be"
+        )
+        yield RaceWarning("no-noise-floor", seen, "run 'make noise' with what these races have", why, len(lacking))
     apart, within = (_span([moment(r.started) for r in found.races]), _span(list(map(moment, found.floor.started))))
     if apart > APART * within:
         seen = f"the races lie {_hours(apart)} apart, those of the noise floor {_hours(within)}"

@@ -121,7 +121,8 @@ def _races(found: Ranking) -> list[str | Table]:
     columns += [Column("warnings", "warnings")]
     machine = ", ".join(f"{k} {v}" for k, v in machine_of(found.races[0]).items() if k != MACHINE["load"])
     text = (
-        f"The newest usable race of each challenge on one machine ({machine or 'not recorded'}) and Elasticsearch "
+        "The newest usable race of each challenge, one that raced all of it before one that did not, on one machine "
+        f"({machine or 'not recorded'}) and Elasticsearch "
         f"{versions_of(found.races[0])}; ages are those of {found.written.isoformat(timespec='minutes')}."
     )
     return [text, Table("races", columns, rows)]

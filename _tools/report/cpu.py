@@ -208,10 +208,10 @@ def _pairs(found: Sampled, enough: int) -> list[Section]:
     frames, by_round = found.methods
     blocks: list[str | Table] = [
         "Methods whose own CPU time differs most, the other less the first: mean over rounds with Student's interval "
-        f"of the differences within rounds. Methods with {percent(LEAST_SHARE)} or more of all on one side are "
-        "compared; *different* is what Benjamini and Hochberg's procedure keeps among all of them, at most 5 % of it "
-        "by chance. The differences of any two configurations, caller by caller, are on the page "
-        f"`{FLAMES}`.\n"
+        f"of the differences within rounds. Methods that take, on either side, {percent(LEAST_SHARE)} or more of the "
+        "CPU time of the greater side are compared; *different* is what Benjamini and Hochberg's procedure keeps among "
+        "all of them, at most 5 % of it by chance. The differences of any two configurations, caller by caller, are on "
+        f"the page `{FLAMES}`.\n"
     ]
     for base, other in found.how.pairs:
         if base not in found.names or other not in found.names:

@@ -5,10 +5,8 @@ from collections.abc import Iterator
 from .answer import cut
 from .race import Race
 from .section import Section
+from .stats import LEAST
 from .text import count
-
-FEW_ROUNDS = 10
-"""Below this many rounds a 95 % interval of the median rests on too little to be trusted."""
 
 
 def section(race: Race) -> Section:
@@ -50,7 +48,7 @@ def _replication(race: Race) -> Iterator[str]:
     unit = race.record.compared.unit
     units = len({sample.meta[unit] for sample in race.samples if sample.meta.get(unit, 0) > 0})  # the others warm up
     if units:
-        few = f" With fewer than {count(FEW_ROUNDS, unit)} they are too narrow, too." if units < FEW_ROUNDS else ""
+        few = f" The median of fewer than {count(LEAST, unit)} has none." if units < LEAST else ""
         yield (
             f"Intervals come from {count(units, unit)} of one race: they do not hold what "
             f"differs from race to race.{few}"

@@ -101,7 +101,11 @@ def measure(races: list[Race]) -> Floor:
 
 def keep(floor: Floor, file: Path) -> None:
     """Adds a floor to the file; it takes the place of an older one of the same configuration."""
-    others = [other for other in read(file) if _configuration(other) != _configuration(floor)]
+
+    def same(other: Floor) -> bool:
+        return other.challenge == floor.challenge and _configuration(other) == _configuration(floor)
+
+    others = [other for other in read(file) if not same(other)]
     file.parent.mkdir(parents=True, exist_ok=True)
     scratch = file.with_suffix(".tmp")
     scratch.write_text(json.dumps([asdict(f) for f in [*others, floor]], indent=1))
@@ -158,11 +162,13 @@ def moment(started: str) -> datetime:
 
 def sections(races: list[Race], floor: Floor) -> list[Section]:
     """What the races showed: per cell the spread of their medians, the floor, and the verdicts on all pairs."""
-    judged, enough = races[0].record.compared.figures[0], races[0].record.compared.enough
+    compared = races[0].record.compared
+    judged, enough = compared.figures[0], compared.enough
 
-    def different(pairs: list) -> str:
-        told = [verdict(pair, enough=enough) in (Verdict.IMPROVED, Verdict.REGRESSED) for pair in pairs]
-        return f"{sum(told)} of {len(told)}"
+    def different(pairs: list) -> str | None:
+        said = [verdict(pair, enough=enough) for pair in pairs]
+        told = [of in (Verdict.IMPROVED, Verdict.REGRESSED) for of in said if of is not Verdict.NOT_ENOUGH]
+        return f"{sum(told)} of {len(told)}" if told and not compared.alone else None
 
     rows: list[dict[str, Any]] = []
     for name in floor.cells:
@@ -187,9 +193,14 @@ def sections(races: list[Race], floor: Floor) -> list[Section]:
     columns += [Column("different", "pairs called different"), Column("different_floored", "with floor")]
     text = (
         f"{len(races)} races of one configuration; {races[0].figure(judged)}. The noise floor is half of the 95 % "
-        "interval of what two races differ by beside what their rounds show; a comparison widens its intervals by "
-        "it. It is 0 where the rounds explain all. The last column uses the races that the floor comes from, so it "
-        "flatters."
+        "interval of what two races differ by beside what their rounds show; "
+        + (
+            "a race is one sample here, so a comparison takes several on each side in its place."
+            if compared.alone
+            else "a comparison of single races widens its intervals by it. The last column uses the races that the "
+            "floor comes from, so it flatters; without a number no pair has rounds enough for a verdict."
+        )
+        + " It is 0 where the rounds explain all."
     )
     return [Section("Noise between races", [text, Table("noise", columns, rows)])]
 

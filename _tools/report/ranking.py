@@ -113,6 +113,8 @@ def ranking(store: elasticsearch.Elasticsearch, name: str, test_mode: bool, now:
             found = _elsewhere(race, first) or whole(race)
             if isinstance(found, Race):
                 chosen.append(found)
+                if later := [r for r in known if r.challenge == challenge and r.started > race.started and has_less(r)]:
+                    left_out.append(LeftOut(later[0], "leaves out some of what an older race has", len(later)))
                 break
             before = passed.get(found, LeftOut(race, found, 0))
             passed[found] = replace(before, races=before.races + 1)

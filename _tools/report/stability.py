@@ -99,7 +99,8 @@ def _noisy(race: Race, cells: Cells, drifting: bool) -> list[RaceWarning]:
     worst = max(noisy, key=lambda name: noisy[name])
     why = "two races like this may miss a change of 10 % there"
     option = "close what else runs on the machine, or race each side 5 times under a tag of its own"
-    if compared.base in noisy and not drifting:  # more rounds of a drift are no steadier
+    # more rounds of a drift are no steadier, and more units of one sample carry no verdict
+    if compared.base in noisy and not drifting and not compared.alone:
         spread = noisy[compared.base]
         wanted = math.ceil(rounds_needed(spread, enough) / 10) * 10
         if wanted <= MOST_ROUNDS:
@@ -112,22 +113,26 @@ def _noisy(race: Race, cells: Cells, drifting: bool) -> list[RaceWarning]:
     return [RaceWarning("noisy", seen, option, why, noisy[worst])]
 
 
+LEAST_DRIFT = 5
+"""Rounds below which no order of them is so seldom that the test could tell it from chance."""
+
+
 def drift_of_rounds(race: Race, cells: Cells) -> Check:
     """Whether the configurations together rise or fall from round to round.
 
-    :return: a warning if they do so more than by chance; empty for fewer than 3 rounds that all cells have.
+    :return: a warning if they do so more than by chance; empty for fewer than 5 rounds that all cells have.
     """
     levels, unit = _levels(race, cells), race.record.compared.unit
-    if len(levels) < 3:
+    if len(levels) < LEAST_DRIFT:
         return ""
-    found = drift(levels)
+    found, warms = drift(levels), any(p.name == "warmup_iterations" for p in race.record.parameters)
     test = f"Spearman's test over {count(len(levels), unit)}, p = {found.p:.2g}"
     if found.p >= DRIFT_LEVEL:
         return f"no drift: configurations together rise or fall from {unit} to {unit} no more than by chance ({test})"
     return RaceWarning(
         "drift",
         f"drift: configurations together change by {signed(found.change)} from the first {unit} to the last ({test})",
-        "raise warmup_iterations until this goes",
+        "raise warmup_iterations until this goes" if warms else "read them one by one: a load has no warm-up",
         f"ratios and shares are taken within {plural(unit)} and hold, absolute times do not",
         found.change,
     )

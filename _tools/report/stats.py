@@ -38,7 +38,7 @@ Draws = npt.NDArray[np.unsignedinteger]
 class Estimate:
     """A statistic of samples, e.g. their median, with its 95 % interval.
 
-    :param n: samples behind it; of two sides, the smaller number.
+    :param n: samples behind it; of two sides, the smaller number; of races on two sides, all of them.
     :param value: the statistic.
     :param low: lower bound of its 95 % interval; nan when there are too few samples for one.
     :param high: upper bound.

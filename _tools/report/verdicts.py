@@ -37,7 +37,7 @@ class Verdict(Enum):
 class Gate:
     """What a verdict takes.
 
-    :param enough: units on each side.
+    :param enough: units on each side; races of both together.
     :param delta: greatest change that does not matter, as a share.
     :param threshold: least change that counts, as a share.
     """
@@ -95,7 +95,7 @@ def verdict(estimate: Estimate, threshold: float = THRESHOLD, enough: int = ENOU
 
     :param estimate: new over old; the interval of two races has to be :func:`widened` before.
     :param threshold: least change that counts, the same factor up and down (default 0.01: 1 %).
-    :param enough: units on each side that a verdict takes (default 20).
+    :param enough: units on each side, or races of both together, that a verdict takes (default 20).
     :param delta: greatest change that does not matter, the same factor up and down (default 0.03: 3 %).
     """
     if estimate.n < enough or not all(map(math.isfinite, (estimate.low, estimate.high))):

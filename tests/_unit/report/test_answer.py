@@ -13,7 +13,7 @@ from races import made
 
 from _tools.race.variables import CONDITIONS, Exit
 from _tools.report import gate, sides, write
-from _tools.report.answer import MEANINGLESS, MOST_LINES, Answer, Finding, RaceWarning, answer_of
+from _tools.report.answer import MEANINGLESS, MOST_LINES, Answer, Finding, RaceWarning, answer_of, undecided
 from _tools.report.explained import report_of
 from _tools.report.race import Race
 from cluster_metrics.core.challenge import challenges
@@ -225,3 +225,10 @@ def test_warnings_of_a_comparison_are_records_in_all_its_forms():
 def test_what_rallys_summary_does_not_explain_has_a_line_only_where_there_is_some():
     assert Answer("x").lines() == [("head", "x")]
     assert Answer("x", summary="per pass").lines() == [("head", "x"), ("Rally's rows", "per pass")]
+
+
+def test_what_was_judged_on_too_few_units_in_common_is_not_called_without_a_gain():
+    race = made("x", rounds=20)
+    assert undecided(race).text == "nothing: no gain is shown beyond noise"
+    assert undecided(race, 19).text == "nothing: only 19 rounds in common, a verdict takes 20"
+    assert undecided(made("x", rounds=10), 9).text == "nothing: a verdict takes rounds:20"

@@ -361,3 +361,11 @@ def test_a_comparison_is_incomplete_if_any_of_its_races_is(tmp_path, monkeypatch
     monkeypatch.setattr("_tools.report.write.connect", lambda ini: None)
     monkeypatch.setattr("_tools.report.write.load_all", lambda store, name, challenge: races[name])
     assert write_comparison(tmp_path, [*races], tmp_path, tmp_path / "noise.json") == code
+
+
+def test_a_cell_that_a_floor_lacks_is_warned_of():
+    floor = replace(quiet_floor(), cells={"A-serial": 0.1})
+    found = compared(made("old", spread=0.0), made("new", 1.1, seed=1, spread=0.0), floor=floor)
+    (warning,) = [w for w in warnings_of(found) if w.kind == "no-noise-floor"]
+    assert warning.seen.startswith("the noise floor has none of ") and "A-serial" not in warning.seen
+    assert warning.value == len(COSTS) - 1

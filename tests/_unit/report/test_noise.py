@@ -3,11 +3,11 @@
 import json
 import math
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from fakes import values
+from fakes import rows, values
 from hypothesis import given
 from hypothesis import strategies as st
 from races import COSTS, MACHINE, TARGET, made
@@ -210,3 +210,17 @@ def test_the_section_has_medians_floor_and_pairs_of_each_cell():
         assert (row["cv"], row["floor"]) == pytest.approx((0, floor))
         assert (row["different"], row["different_floored"]) == ("3 of 3", "0 of 3")
     assert mean == {"cell": "geometric mean", "floor": pytest.approx(floor)}
+
+
+def test_pairs_that_cannot_be_judged_are_none_that_agree():
+    few = [made(f"r{n}", factor, rounds=10, seed=n) for n, factor in enumerate((1.0, 1.2, 1.4))]
+    (section,) = noise.sections(few, noise.measure(few))
+    assert {row.get("different") for row in rows([section], "noise").values()} == {None}
+
+
+def test_a_floor_of_a_challenge_that_is_not_known_stays_where_it_is(tmp_path):
+    floor = noise.measure(aa(0.01))
+    file = tmp_path / "noise.json"
+    file.write_text(json.dumps([asdict(replace(floor, challenge="of-a-later-version"))]))
+    noise.keep(floor, file)
+    assert [f.challenge for f in noise.read(file)] == ["of-a-later-version", floor.challenge]

@@ -72,7 +72,10 @@ def test_the_newest_race_decides_and_what_differs_is_named():
 def test_a_race_of_all_configurations_comes_before_a_newer_one_of_some():
     some, less = ({"parameters": {"variants": of}} for of in (["D_td", "D_hdr"], ["D_td"]))
     found = of(race("all", 1), race("some", 2, **some))
-    assert [r.id for r in found.races] == ["all"] and not found.left_out
+    why = "leaves out some of what an older race has"
+    assert [r.id for r in found.races] == ["all"]
+    assert [(left.race.id, left.why, left.races) for left in found.left_out] == [("some", why, 1)]
+    assert not of(race("some", 1, **some), race("all", 2)).left_out
     assert [r.id for r in of(race("older", 1, **less), race("newer", 2, **some)).races] == ["newer"]
 
 

@@ -166,3 +166,8 @@ def test_the_spread_is_told_with_its_outliers():
     (table,) = stability.sections(race)[0].tables
     assert [column.key for column in table.columns] == list(table.rows[0])
     assert all((row["n"], row["low_severe"], row["high_severe"]) == (20, 1, 1) for row in table.rows)
+
+
+def test_four_rounds_show_no_drift_and_no_lack_of_one():
+    for rounds, told_of in ((4, False), (5, True)):
+        assert ("drift" in told(made("x", rounds=rounds, spread=0.01))) is told_of
