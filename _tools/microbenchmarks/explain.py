@@ -84,6 +84,9 @@ def differences(race: Race, result: Result) -> list[str]:
         found.append("on a machine that the race did not record")
     elif other := [k for k in ("cpu", "cores", "memory_mb", "kernel", "virtualisation") if own.get(k) != its.get(k)]:
         found.append("another machine: " + ", ".join(f"{k} {own.get(k)}, the race {its.get(k)}" for k in other))
+    if version and race.local is not True:
+        where = "on another" if race.local is False else "on one that is not recorded"
+        found.append(f"on the load driver's machine, the race's target {where}")
     if version:
         for name in INPUT.get(result.loop.benchmark.partition(".")[0], METRICS):
             if name in race.parameters and race.parameters[name] != about["input"].get(name):

@@ -115,7 +115,7 @@ def read(*paths: Path) -> list[Result]:
                 found += of_client(content["pyperf"], about)
             else:
                 found += [of_jmh(result, about) for result in content["results"]]
-        except (OSError, ValueError, LookupError, TypeError, AttributeError) as e:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as e:
             why = shown(f"{type(e).__name__}: {e}")
             raise RaceError(f"[{path}] holds no results of 'make micro' ({why}); remove it, or measure again") from None
     return sorted(found, key=lambda result: result.about["started"])

@@ -154,7 +154,12 @@ def local_nodes(ask: Callable[[str], dict[str, Any]]) -> list[Node]:
             int(about["http"]["publish_address"].rpartition(":")[2]),
         )
         started = processes.started(pid)
-        if started is None or not _listens(pid, port):
+        try:
+            listens = started is not None and _listens(pid, port)
+        except psutil.AccessDenied:
+            whose = f"process {pid}, if that is node {name}, is another user's"
+            raise SamplerError(f"{whose}; race as that user or as root") from None
+        if started is None or not listens:
             raise SamplerError(
                 f"node {name} does not run on this machine: process {pid} here does not serve port {port}"
             )
@@ -163,7 +168,7 @@ def local_nodes(ask: Callable[[str], dict[str, Any]]) -> list[Node]:
 
 
 def _listens(pid: int, port: int) -> bool:
-    with contextlib.suppress(psutil.Error):
+    with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
         connections = psutil.Process(pid).connections("inet")
         return any(c.status == psutil.CONN_LISTEN and c.laddr.port == port for c in connections)
     return False

@@ -20,6 +20,8 @@ def main() -> None:
     for name in ("most_groups", "seconds"):
         if not (value := getattr(arguments, name)) > 0:
             parser.error(f"--{name.replace('_', '-')} is [{value:g}], allowed is a number above 0")
+    if not 0 <= arguments.port <= 65535:
+        parser.error(f"--port is [{arguments.port}], allowed is a port from 0 to 65535")
     with contextlib.suppress(KeyboardInterrupt):
         try:
             asyncio.run(serve(**vars(arguments)))

@@ -18,7 +18,7 @@ QUERY, PROFILED = "esql-query", "esql-profiled"
 
 SETTING = "index.esql.stored_fields_sequential_proportion"
 """Least share of documents in a page from which stored fields are read in sequence; 8.19 and 9.1 brought it."""
-PRICE = "it is for all queries of the target, and shares at which the other way of reading is faster lose"
+PRICE = "it is for all queries of the index, and shares at which the other way of reading is faster lose"
 """What one pays for another value of the setting."""
 PROFILED_ROUNDS = 3
 """Rounds with the profiler, as the challenge has them."""

@@ -113,10 +113,11 @@ def _frame(race: Race) -> str:
         )
     holding = {node for sample in race.of(PREPARE)[:1] for node in json.loads(sample.meta["shard_table"])}
     roles = [n["node"] for n in race.target if n["node"] not in holding]
-    if roles:
-        lines.append(f"{', '.join(roles)} holds no data and takes all requests.")
+    if len(roles) == 1 and race.local:  # make's own coordinator
+        lines.append(f"{roles[0]} holds no data and takes all requests.")
     elif len(race.target) > 1:
-        lines.append("Requests went to all hosts that Rally was given, in turn.")
+        without = f" No data are held by {', '.join(roles)}." if roles else ""
+        lines.append(f"Requests went to all hosts that Rally was given, in turn.{without}")
     drift = drift_check(race, steady_of(main_cells(race)).values())
     lines += [drift] if drift and isinstance(drift, str) else []
     wanted = race.parameters.get("passes", 0)

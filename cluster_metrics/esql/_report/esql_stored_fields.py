@@ -187,14 +187,21 @@ def answer(race: Race) -> Iterator[Finding]:
 
 def _setting(race: Race, cells: Shares) -> Iterator[Finding]:
     """The setting to take."""
-    if cells.point is None or cells.point.n < race.record.compared.enough or not cells.is_bounded:
-        yield answers.undecided(race)
+    if cells.point is None:
+        none = "no two shares were read in sequence at one setting and not at another"
+        why = none if cells.swept else "no other setting was tried"
+        yield Finding("recommended", f"nothing: {why}")
+        return
+    if cells.point.n < race.record.compared.enough or not cells.is_bounded:
+        yield answers.undecided(race, cells.point.n)
         return
     text = f"{SETTING}: {cells.best:.2g}, since reading in sequence is faster from {cells.bounds()} on"
     yield Finding("recommended", text, {"break_even": cells.point})
     if worst := cells.worst():
         text = f"takes up to {times_as_fast(worst[1])} as long, at {percent(worst[0] / 1000)} of the documents"
         yield Finding(f"its own {cells.proportion():g}", text, {"ratio": worst[1]})
+    elif (own := cells.proportion()) is not None:
+        yield Finding(f"its own {own:g}", "does as well at the shares tried")
 
 
 def changes(race: Race) -> Iterator[Gain]:
@@ -256,8 +263,8 @@ def compared(found: Comparison) -> list[Section]:
         "single races its interval knows the noise of their rounds alone, the verdicts are further below. In sequence: "
         "whether stored fields were read so, by the profile."
     )
-    clustered = sides[1].races[0].parameters.get("text_order") == "clustered"
-    cut_off = [] if clustered else _cut_off(own[1][0])
+    even = sides[1].races[0].parameters.get("text_order") == "even"
+    cut_off = _cut_off(own[1][0]) if even and own[0][0].proportion() != SHIPPED else []
     caption = "Time that a query took against the share of the documents whose text it loads; 95 % intervals."
     figure = Figure(plots.lines(curves, SHARE_AXIS, "took ms"), caption)
     took_of = [[estimate for _, estimate in curve] for curve in curves.values()]
@@ -381,9 +388,9 @@ def _advice(race: Race, cells: Shares) -> str:
         text += f" ({race.index['store_bytes'] / race.index['docs']:.0f} bytes a document in the index)"
     best = cells.best
     if np.isinf(point.value):
-        advice = "Reading in sequence is faster at none of the shares tried"
+        advice = "Reading in sequence is not faster at the greatest share that was read both ways"
     elif point.value == 0:
-        advice = f"Reading in sequence is faster down to the least share tried, {percent(best)}"
+        advice = f"Reading in sequence is faster down to the least share that was read both ways, {percent(best)}"
     else:
         advice = f"Reading in sequence is faster from a share of {number(100 * point.value)} % on"
     advice += f", for {text}"

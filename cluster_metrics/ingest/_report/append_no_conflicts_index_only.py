@@ -110,6 +110,8 @@ def warnings(race: Race) -> list[RaceWarning]:
             found.append(RaceWarning("not-alone", seen, "wait until they end", "they shared the cluster", before[key]))
     if others := sum(s.meta["foreign_docs"] for s in race.of(EPOCH)):
         seen = f"{others:,.0f} documents were indexed into other indices meanwhile"
+        if others < 0:
+            seen = "other indices were deleted or moved meanwhile, what was indexed into them is not known"
         found.append(RaceWarning("not-alone", seen, "race on a quiet cluster", "figures hold that work", others))
     missed = _missed(race)
     return [missed, *found] if missed else found

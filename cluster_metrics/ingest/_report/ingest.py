@@ -325,6 +325,8 @@ def _foreign(epochs: Sequence[Sample]) -> str:
     others = sum(s.meta["foreign_docs"] for s in epochs)
     if not others:
         return ""
+    if others < 0:
+        return "\n**Warning: other indices were deleted or moved meanwhile; times and CPU may hold work on them.**\n"
     return (
         f"\n**Warning: {others:,.0f} documents were indexed into other indices meanwhile; times and CPU hold that "
         "work, too.**\n"

@@ -175,7 +175,9 @@ def _gap(ways: Ways) -> list[Block]:
         "Floor, wire format, response and per-document work add up to the whole in each round, but their medians "
         "only nearly. Indexing and `took` are what Elasticsearch itself reports; the unexplained rest holds its HTTP "
         "side and Rally's client, less the sketch server's own work. Refreshes and merges that run beside the requests "
-        "are in it only as far as they slow them down."
+        "are in it only as far as they slow them down. `took` is as fine as the target's clock, 200 ms where "
+        "`thread_pool.estimated_time_interval` is not set, and on several shards indexing may exceed it: there the "
+        "split by it means nothing."
     )
     shown = [step for step in found[:-1] if step.drawn]
     parts = [plots.Part(step.name, median(step.ms), median(step.ms / whole).value) for step in shown]

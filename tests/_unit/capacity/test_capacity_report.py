@@ -132,6 +132,8 @@ def test_a_node_that_holds_no_data_is_named():
     assert "takes all requests" not in text_of(race)
     text = text_of(replace(race, target=[*race.target, {"node": "node 4"}]))
     assert "- node 4 holds no data and takes all requests.\n" in text
+    text = text_of(replace(race, target=[*race.target, {"node": "node 4"}], local=False))
+    assert "takes all requests" not in text and "No data are held by node 4." in text
 
 
 def test_a_race_that_ended_early_is_marked():

@@ -223,6 +223,9 @@ def test_documents_of_others_are_those_of_all_epochs():
     assert (warning.kind, warning.value) == ("not-alone", 12)
     assert "Warning: 12 documents were indexed into other indices meanwhile" in page(ingest, race(samples=samples))
     assert "other indices meanwhile" not in page(ingest, race())
+    gone = race(samples=[*load(1, 0), epoch_sample(1, foreign_docs=-12_000.0)])
+    (warning,) = append.warnings(gone)
+    assert warning.seen.startswith("other indices were deleted or moved") and "-12,000" not in page(ingest, gone)
 
 
 def test_merges_and_slow_buckets_are_counted_within_steady_windows():

@@ -63,6 +63,7 @@ def race(rounds=40, spread=0.001, **changes):
         "target": [TARGET],
         "machine": MACHINE,
         "index": {"segments": 1},
+        "local": True,
     }
     return Race(document, samples, {}, **values | changes)
 
@@ -154,6 +155,9 @@ def test_results_unlike_the_race_are_named_so(about, said):
     assert f"measured unlike the race ({said}): {len(ALL)} of {len(ALL)} loops" in text
     assert "unlike" not in explained(race(), made())[0].text
     assert "(on a machine that the race did not record)" in explained(race(machine={}), made())[0].text
+    for local, where in ((False, "on another"), (None, "on one that is not recorded")):
+        said = f"on the load driver's machine, the race's target {where}"
+        assert f"measured unlike the race ({said})" in explained(race(local=local), made())[0].text
 
 
 def test_of_several_results_that_most_like_the_race_is_taken():
@@ -328,7 +332,9 @@ def test_an_incomplete_race_is_explained_and_named_so(recorded_results, tmp_path
 
 def test_a_file_that_holds_no_results_is_refused_with_one_line(tmp_path):
     path = tmp_path / "x.json"
-    for content in ("{", "[]", '{"about": {}, "results": [{}]}', '{"results": []}'):
+    none = {"benchmark": "StoredFieldsBenchmark.load", "params": {"permille": "5"}}  # of 100 texts: no document
+    of_none = json.dumps({"about": {"input": {"text_documents": 1000, "text_distinct_values": 100}}, "results": [none]})
+    for content in ("{", "[]", '{"about": {}, "results": [{}]}', '{"results": []}', of_none):
         path.write_text(content)
         with pytest.raises(
             RaceError, match=r"x\.json\] holds no results of 'make micro' \(.*\); remove it, or measure again$"

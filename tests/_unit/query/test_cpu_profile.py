@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 from fakes import FakeEs, Sampling, Script, track_of, values
 
@@ -325,3 +326,14 @@ def test_the_cpu_time_of_processes_that_are_not_known_or_have_ended_is_none():
 
 def test_races_are_compared_by_the_coverages_that_were_not_sampled():
     assert challenges()["cpu-profile"].compared.sample == PLAIN
+
+
+def test_a_process_of_another_user_is_not_said_to_run_elsewhere(monkeypatch):
+    def denied(process, kind):
+        raise psutil.AccessDenied(process.pid)
+
+    monkeypatch.setattr(psutil.Process, "connections", denied)
+    about = {"name": "a", "process": {"id": os.getpid()}, "http": {"publish_address": "127.0.0.1:9200"}}
+    said = f"^process {os.getpid()}, if that is node a, is another user's; race as that user or as root$"
+    with pytest.raises(SamplerError, match=said):
+        local_nodes(lambda path: {"nodes": {"x": about}})

@@ -133,6 +133,7 @@ def test_what_the_command_line_refuses():
         for options, reason in (
             (["--seconds=0"], "--seconds is [0], allowed is a number above 0\n"),
             (["--most-groups=-1"], "--most-groups is [-1], allowed is a number above 0\n"),
+            (["--port=99999"], "--port is [99999], allowed is a port from 0 to 65535\n"),
             ([f"--port={port}"], f"[ERROR] cannot listen on [127.0.0.1:{port}]: "),
         ):
             ended = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True, timeout=30)
