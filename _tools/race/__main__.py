@@ -23,7 +23,7 @@ from ..elasticsearch.nodes import Launcher, NodeError
 from ..microbenchmarks import micro as microbenchmarks
 from ..report.noise import LEAST_RACES
 from ..report.race import IncompleteError, NothingToReportError, ReportError
-from ..report.store import connect, load, load_all
+from ..report.store import connect, find, load, load_all
 from ..report.write import problems_of, worked_out, write_changes, write_comparison, write_noise, write_report
 from ..sketch_server import launch as sketch_server
 from . import calibrate, clusters, minutes, rally
@@ -78,8 +78,10 @@ def prepare() -> Launcher:
     rally.check_arguments(command("localhost:9200", "", "", "x"), given)
     challenge, params = variable("CHALLENGE", DEFAULT_CHALLENGE), variable("PARAMS")
     rally.check_track(challenge, params)
-    rally.check_disk(challenge, params, switched_on("TEST_MODE"), embedded=not variable("HOSTS"))
-    return Launcher(rally.WORK, rally.DOWNLOADS)
+    launcher = Launcher(rally.WORK, rally.DOWNLOADS)
+    indices = Path(variable("DATA")).absolute() if variable("DATA") else launcher.root
+    rally.check_disk(challenge, params, switched_on("TEST_MODE"), None if variable("HOSTS") else indices)
+    return launcher
 
 
 def command(hosts: str, client_options: str, params: str, race_id: str, tags: str | None = None) -> list[str]:
@@ -246,6 +248,10 @@ def results() -> int:
     """Races CHALLENGE, or takes the report of RACE, and keeps it in docs/results, beside it the changes of all races in
     the store that ran on its machine and version, ranked, and what other pages quote of both."""
     race_id = variable("RACE")
+    if race_id == "last" or ":" in race_id:
+        with clusters.metrics_store(Launcher(rally.WORK, rally.DOWNLOADS)) as store:
+            rally.write_configuration(store)
+            race_id = find(connect(rally.INI), race_id, 1)[0]["race-id"]
     if not race_id:
         race_id = variable("RACE_ID", str(uuid.uuid4()))
         if code := races_of([race_id]):
@@ -332,6 +338,8 @@ def main() -> int:
             problem = f"{e.strerror}; make room where WORK is, [{rally.WORK}], then 'make report'"
         elif isinstance(e.filename, str) and Path(e.filename).is_relative_to(rally.WORK):
             problem = f"[{shown(e.filename)}], of WORK, cannot be used: {e.strerror}"
+        elif isinstance(e.filename, str) and Path(e.filename).is_relative_to(rally.DOWNLOADS):
+            problem = f"[{shown(e.filename)}], where downloads are kept, cannot be used: {e.strerror}"
         else:
             raise
         print(f"[ERROR] {problem}", file=sys.stderr)

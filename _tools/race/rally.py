@@ -185,10 +185,10 @@ def wait_for_rally_to_end(seconds: float = 15) -> list[psutil.Process]:
     return others
 
 
-def check_disk(challenge: str, track_params: str, test_mode: bool, embedded: bool) -> None:
+def check_disk(challenge: str, track_params: str, test_mode: bool, target: Path | None) -> None:
     """The folder that a challenge's corpora are generated in, and the disk that the race needs.
 
-    :param embedded: whether the target keeps its indices on this disk, too.
+    :param target: where the embedded target keeps its indices; None for another target.
     :raises RaceError: when the folder cannot be written, or the disk has too little room for what is not there yet.
     """
     record, values = challenges()[challenge], resolved(track_params, challenge)
@@ -203,13 +203,20 @@ def check_disk(challenge: str, track_params: str, test_mode: bool, embedded: boo
             raise RaceError(f"cannot write the corpus to [{folder}]: {e.strerror}") from None
         roots = (TRACK, folder)
         missing += sum(part.size for part in corpus.parts() if not any((root / part.file).exists() for root in roots))
-    needed = missing + (disk_bytes(record, values, test_mode) if embedded else 0)
-    free = shutil.disk_usage(data).free
-    if needed > free:
-        what = "the corpus and its indices need" if embedded else "the corpus needs"
-        raise RaceError(
-            f"{what} about {-(-needed // 10**6):,} MB in [{data}], free are {free // 10**6:,} MB; race a smaller corpus"
-        )
+    needs: list[tuple[Path, str, float]] = [(data, "the corpus needs", missing)]
+    if target:
+        indices = disk_bytes(record, values, test_mode)
+        place = next(folder for folder in (target, *target.parents) if folder.exists())
+        if place.stat().st_dev == data.stat().st_dev:
+            needs = [(data, "the corpus and its indices need", missing + indices)]
+        else:
+            needs.append((place, "the indices need", indices))
+    for place, what, needed in needs:
+        if needed > (free := shutil.disk_usage(place).free):
+            raise RaceError(
+                f"{what} about {-(-needed // 10**6):,.0f} MB in [{place}], free are {free // 10**6:,} MB; "
+                "race a smaller corpus"
+            )
 
 
 def params_of(track_params: str) -> dict[str, Any]:

@@ -242,8 +242,8 @@ VARIABLES = {
         Variable(
             "RACE",
             "last",
-            "of `report`, `explain`, `results`: the race, by id, or by tag as `key:value`; of `changes`: whose machine "
-            "and version decide",
+            "of `report`, `explain`, `results`: the race, by id, or by tag as `key:value`; without it `results` races; "
+            "of `changes`: whose machine and version decide",
             rf"{RACE_ID}|{TAG}",
             NAME_WORDS,
         ),

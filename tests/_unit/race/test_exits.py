@@ -152,3 +152,29 @@ def test_a_terminal_that_goes_ends_no_race_that_was_told_to_outlive_it(stored, m
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("given, raced", [("last", "of last"), ("side:a", "of side:a"), ("x", "x")])
+def test_the_results_that_are_kept_are_those_of_the_race_that_is_named(stored, monkeypatch, given, raced):
+    kept = []
+    monkeypatch.setattr(command, "connect", lambda ini: None)
+    monkeypatch.setattr(command, "find", lambda store, name, most: [{"race-id": f"of {name}"}])
+    monkeypatch.setattr(command, "keep", lambda folder, race_id, noise: kept.append(race_id) or [])
+    for name in ("write_changes", "keep_changes", "write_pages"):
+        monkeypatch.setattr(command, name, lambda *_: [])
+    monkeypatch.setenv("RACE", given)
+    monkeypatch.setattr("sys.argv", ["_tools.race", "results"])
+    assert command.main() == Exit.DONE and kept == [raced]
+
+
+def test_downloads_that_cannot_be_kept_are_told_in_one_line(stored, monkeypatch, capsys, tmp_path):
+    def refused(*_):
+        raise PermissionError(13, "Permission denied", str(tmp_path / "downloads" / ".lock"))
+
+    monkeypatch.setattr(rally, "WORK", tmp_path / "work")
+    monkeypatch.setattr(rally, "DOWNLOADS", tmp_path / "downloads")
+    monkeypatch.setattr(command, "write_report", refused)
+    monkeypatch.setattr("sys.argv", ["_tools.race", "report"])
+    assert command.main() == Exit.REFUSED
+    said = capsys.readouterr().err
+    assert said.endswith(".lock], where downloads are kept, cannot be used: Permission denied\n")

@@ -2,6 +2,7 @@ import math
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
@@ -125,8 +126,8 @@ def test_a_rally_that_has_ended_and_whose_parent_does_not_ask_for_it_is_no_other
 def test_a_disk_that_is_too_small_is_told_in_gigabytes(home, monkeypatch):
     monkeypatch.setattr(rally.shutil, "disk_usage", lambda _: SimpleNamespace(free=1_234_000_000))
     with pytest.raises(RaceError, match=r"need about [\d,]+ MB in \[.*\], free are 1,234 MB; race a smaller corpus"):
-        rally.check_disk("query-decomp", "epochs:50", False, True)
-    rally.check_disk("query-decomp", "", True, True)
+        rally.check_disk("query-decomp", "epochs:50", False, home)
+    rally.check_disk("query-decomp", "", True, home)
 
 
 def test_a_corpus_that_is_there_takes_no_more_of_the_disk(home, monkeypatch):
@@ -136,10 +137,24 @@ def test_a_corpus_that_is_there_takes_no_more_of_the_disk(home, monkeypatch):
     for file in files:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
-    rally.check_disk("query-decomp", "seed:7", False, False)
+    rally.check_disk("query-decomp", "seed:7", False, None)
     files[-1].unlink()
     with pytest.raises(RaceError, match="^the corpus needs about [1-9][0-9]* MB in"):
-        rally.check_disk("query-decomp", "seed:7", False, False)
+        rally.check_disk("query-decomp", "seed:7", False, None)
+
+
+def test_indices_on_another_disk_take_room_there_and_none_beside_the_corpus(home, monkeypatch):
+    elsewhere = Path("/dev/shm")
+    if not elsewhere.exists() or elsewhere.stat().st_dev == home.parent.stat().st_dev:
+        pytest.skip("there is one disk alone")
+    (corpus,) = rally.used_corpora(challenges()["query-decomp"], rally.resolved("seed:7"))
+    free = {elsewhere: 10**12}
+    of_corpus = sum(part.size for part in corpus.parts())
+    monkeypatch.setattr(rally.shutil, "disk_usage", lambda place: SimpleNamespace(free=free.get(place, of_corpus)))
+    rally.check_disk("query-decomp", "seed:7", False, elsewhere / "of-the-target")
+    free[elsewhere] = 10**6
+    with pytest.raises(RaceError, match=r"^the indices need about [\d,]+ MB in \[/dev/shm\], free are 1 MB"):
+        rally.check_disk("query-decomp", "seed:7", False, elsewhere / "of-the-target")
 
 
 @pytest.mark.parametrize("test_mode", [False, True])
@@ -147,12 +162,12 @@ def test_the_disk_takes_the_corpus_and_of_an_embedded_target_its_indices_too(hom
     record = challenges()["query-decomp"]
     corpora = rally.used_corpora(record, rally.resolved("seed:7"), test_mode)
     corpus = sum(part.size for of in corpora for part in of.parts())
-    for embedded, needed in ((False, corpus), (True, math.ceil(corpus * (1 + record.disk_factor)))):
+    for target, needed in ((None, corpus), (home, math.ceil(corpus * (1 + record.disk_factor)))):
         monkeypatch.setattr(rally.shutil, "disk_usage", lambda _, free=needed: SimpleNamespace(free=free))
-        rally.check_disk("query-decomp", "seed:7", test_mode, embedded)
+        rally.check_disk("query-decomp", "seed:7", test_mode, target)
         monkeypatch.setattr(rally.shutil, "disk_usage", lambda _, free=needed - 1: SimpleNamespace(free=free))
-        with pytest.raises(RaceError, match="^the corpus and its indices need" if embedded else "^the corpus needs"):
-            rally.check_disk("query-decomp", "seed:7", test_mode, embedded)
+        with pytest.raises(RaceError, match="^the corpus and its indices need" if target else "^the corpus needs"):
+            rally.check_disk("query-decomp", "seed:7", test_mode, target)
 
 
 @pytest.mark.parametrize(
