@@ -222,8 +222,8 @@ class IngestPace:
         params = task.operation.params
         self._pace, self._clients = params["pace"], task.clients
         self._documents = params["parameters"]["bulk_size"] * task.clients
-        begin, rate, in_spike = (
-            self._pace[f"{of}"] for of in ("spike_seconds", "docs_per_second", "spike_docs_per_second")
+        begin, rate, in_spike = map(
+            self._pace.__getitem__, ("spike_seconds", "docs_per_second", "spike_docs_per_second")
         )
         self._stretches = [(begin, rate), (2 * begin, in_spike), (math.inf, rate)] if in_spike else [(math.inf, rate)]
 

@@ -228,3 +228,5 @@ def test_what_was_not_steady_is_neither_recommended_nor_ranked(left, recommended
     assert dict(found.lines())["recommended"].startswith(recommended)
     assert ("not-steady" in {warning.kind for warning in found.warnings}) is bool(left)
     assert {gain.change.text for gain in changes(of)} == ranked
+    in_test_mode = replace(of, parameters=of.parameters | {"test_mode": True})
+    assert {gain.change.text for gain in changes(in_test_mode)} == BOTH, "in which nothing can be steady"
