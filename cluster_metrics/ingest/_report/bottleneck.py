@@ -58,8 +58,8 @@ def _node(u: Usage) -> str:
 
 def _cpus(u: Usage) -> str:
     process = "" if u.process is None else f", the client's busiest process {percent(u.process)} of a core"
-    used = percent(max(u.parts.values())) if u.parts else f"{number(sum(u.cores.values()))} cores"
-    return f"the target used {used} of its CPU{process}"
+    used = f"{percent(max(u.parts.values()))} of its CPU" if u.parts else f"{number(sum(u.cores.values()))} CPU cores"
+    return f"the target used {used}{process}"
 
 
 def _clients(u: Usage) -> str:
