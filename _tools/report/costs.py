@@ -36,6 +36,8 @@ class Cost:
     :param loops: what its bare work consists of; their times add up.
     :param unit: what it is counted by, ``document`` or ``row``.
     :param whole: whether it is the sum of parts that stand on their own, too.
+    :param searched: whether it is wall time of searches, which read segments in parallel, and not the sum of what
+        threads took.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Cost:
     loops: Sequence[Loop]
     unit: str = PER_DOCUMENT
     whole: bool = False
+    searched: bool = False
 
 
 @dataclass(frozen=True)

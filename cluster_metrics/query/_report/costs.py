@@ -60,7 +60,7 @@ def _fitted(race: Race, cells: Cells) -> Iterator[Cost]:
     known |= {f"percentiles of {field}": loops("TDigestBenchmark", field) for field in FIELDS}
     for part in fit.parts:
         if part.name in known:
-            yield Cost(part.name, _per_document(race, part.each), known[part.name])
+            yield Cost(part.name, _per_document(race, part.each), known[part.name], searched=True)
 
 
 def _differences(race: Race, cells: Cells) -> Iterator[Cost]:
@@ -75,7 +75,7 @@ def _differences(race: Race, cells: Cells) -> Iterator[Cost]:
     )
     for name, cell, base, of, whole in wanted:
         if cells.has(cell, base):
-            yield Cost(name, _per_document(race, _difference(cells, cell, base)), of, whole=whole)
+            yield Cost(name, _per_document(race, _difference(cells, cell, base)), of, whole=whole, searched=True)
 
 
 def _serial(variant: str) -> str:
