@@ -152,6 +152,7 @@ def measure(path: Path, arguments: Sequence[str] = ()) -> None:
             "versions": {"python": platform.python_version(), "orjson": orjson.__version__},
             "machine": found,
             "input": CORPUS.sizes(),
+            "arguments": list(arguments),
         }
         keep(path, {"about": about, "pyperf": json.loads(part.read_text())})
     finally:

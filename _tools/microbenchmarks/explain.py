@@ -7,6 +7,7 @@ Medicine 27, 2008).
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,7 +75,7 @@ class Found:
 
 
 def differences(race: Race, result: Result) -> list[str]:
-    """How a result was measured unlike a race: version, machine, input, hour."""
+    """How a result was measured unlike a race, version, machine, input, hour, or unlike others, by ARGS."""
     about, found = result.about, []
     versions = {node["version"] for node in race.target}
     if (version := about["versions"].get("elasticsearch")) and versions and {version} != versions:
@@ -93,7 +94,13 @@ def differences(race: Race, result: Result) -> list[str]:
                 found.append(f"{name} {about['input'].get(name)}, the race {race.parameters[name]}")
     if (hours := hours_between(about, *span(race))) > HOURS:
         found.append(f"{hours:.1f} hours apart")
+    if arguments := NO_MATTER.sub("", " ".join(about.get("arguments", ()))).split():
+        found.append(f"with ARGS {' '.join(arguments)}")
     return found
+
+
+NO_MATTER = re.compile(r"(?<!\S)(-f ?\d+|-p \S+|--processes[= ]\d+|--only[= ]\S+)(?!\S)")
+"""Arguments that change how many forks or which loops are measured, and not what one takes."""
 
 
 METRICS = ("nodes", "tasks", "rows_per_epoch", "epochs", "seed")
@@ -179,7 +186,7 @@ def _lines(race: Race, found: Found, costs: Sequence[Cost]) -> Iterator[str]:
     for note, of in told.items():
         lines.append(f"**measured unlike the race ({note}): {len(of)} of {len(set(loops))} loops, such as {of[0]}**")
     lines += [f"**{why}**" for why in found.why_not(loops)]
-    if (segments := race.index.get("segments", 1)) > 1:
+    if (segments := race.index.get("segments", 1)) > 1 and any(cost.searched for cost in costs):
         lines.append(
             f"**the index has {segments} segments, which a search reads in parallel: its wall time is less than the "
             "work of its loops**"
