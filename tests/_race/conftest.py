@@ -73,7 +73,9 @@ def leftovers():
         try:
             text = " ".join(process.cmdline())
             if process.status() != psutil.STATUS_ZOMBIE and (
-                str(WORK.resolve()) in text and "java" in text or process.environ().get("RALLY_HOME") == f"{WORK}/rally"
+                f"{WORK.resolve()}/" in text
+                and "java" in text
+                or process.environ().get("RALLY_HOME") == f"{WORK}/rally"
             ):
                 found.append(text)
         except psutil.Error:
