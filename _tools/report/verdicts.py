@@ -32,6 +32,11 @@ class Verdict(Enum):
     NOT_SHOWN = "not shown"
     NOT_ENOUGH = "not enough samples"
 
+    @property
+    def is_tie(self) -> bool:
+        """Whether what is held against the fastest may be as fast: of samples enough, and not shown to be slower."""
+        return self not in (Verdict.REGRESSED, Verdict.NOT_ENOUGH)
+
 
 @dataclass(frozen=True)
 class Gate:

@@ -5,7 +5,7 @@ from collections.abc import Hashable
 from _tools.report.cells import Cells, Figure
 from _tools.report.race import Race
 from _tools.report.stats import Estimate, Samples, paired_ratio
-from _tools.report.verdicts import Judged, Verdict, gate_of, judge
+from _tools.report.verdicts import Judged, gate_of, judge
 from cluster_metrics.ingest.cell import SAMPLE
 from cluster_metrics.ingest.steps import NAIVE, STEP_NAMES, STEPS, Step, bases
 
@@ -90,5 +90,4 @@ def enough(race: Race, cells: Clients, top: str) -> str:
         return top
     before = (names := ways(cells))[1 : names.index(top)]
     said = judge([cells.ratio("wall_ms", top, name) for name in before], gate_of(race.record.compared))
-    slower = (Verdict.REGRESSED, Verdict.NOT_ENOUGH)  # or too few rounds in common to say so
-    return next((name for name, of in zip(before, said) if of.verdict not in slower), top)
+    return next((name for name, of in zip(before, said) if of.verdict.is_tie), top)

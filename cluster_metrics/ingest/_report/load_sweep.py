@@ -81,8 +81,7 @@ class Sweep:
         """The smallest that is not shown to be slower than the fastest; none without rounds enough."""
         if any(of.verdict is Verdict.NOT_ENOUGH for of in self.judged.values()):
             return None
-        slower = {load for load, of in self.judged.items() if of.verdict is Verdict.REGRESSED}
-        return next(load for load in self.loads if load not in slower)
+        return next(load for load in self.loads if load == self.best or self.judged[load].verdict.is_tie)
 
 
 def sweeps(race: Race, cells: Cells) -> list[Sweep]:

@@ -103,8 +103,7 @@ def ties(allowed: list[Point], gate: Gate) -> list[str]:
         common = sorted(point.rounds.keys() & best.rounds.keys())
         base, own = (np.array([p.rounds[r] for r in common]) for p in (best, point))
         ratios.append(paired_ratio(base, own))
-    slower = (Verdict.REGRESSED, Verdict.NOT_ENOUGH)  # or too few rounds in common to say so
-    return [p.name for p, of in zip(others, judge(ratios, gate)) if of.verdict not in slower]
+    return [p.name for p, of in zip(others, judge(ratios, gate)) if of.verdict.is_tie]
 
 
 def advice(found: list[Point], max_error: float, gate: Gate) -> str:
