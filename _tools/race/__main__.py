@@ -3,12 +3,13 @@
 Their variables come through the environment; their exit codes are those of :class:`.variables.Exit`.
 """
 
+import contextlib
 import errno
 import re
 import signal
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -215,11 +216,18 @@ def plan() -> int:
     return with_store(write)
 
 
-def with_store(write: Callable[[Path], int | None]) -> int:
-    """Calls ``write`` with a ``rally.ini`` whose metrics store runs, as of ``make race``; returns its exit code."""
+@contextlib.contextmanager
+def running_store() -> Iterator[Path]:
+    """A ``rally.ini`` whose metrics store runs, as of ``make race``."""
     with clusters.metrics_store(Launcher(rally.WORK, rally.DOWNLOADS)) as store:
         rally.write_configuration(store)
-        return write(rally.INI) or Exit.DONE
+        yield rally.INI
+
+
+def with_store(write: Callable[[Path], int | None]) -> int:
+    """Calls ``write`` with :func:`running_store`; returns its exit code."""
+    with running_store() as ini:
+        return write(ini) or Exit.DONE
 
 
 def report() -> int:
@@ -249,9 +257,8 @@ def results() -> int:
     the store that ran on its machine and version, ranked, and what other pages quote of both."""
     race_id = variable("RACE")
     if race_id == "last" or ":" in race_id:
-        with clusters.metrics_store(Launcher(rally.WORK, rally.DOWNLOADS)) as store:
-            rally.write_configuration(store)
-            race_id = find(connect(rally.INI), race_id, 1)[0]["race-id"]
+        with running_store() as ini:
+            race_id = find(connect(ini), race_id, 1)[0]["race-id"]
     if not race_id:
         race_id = variable("RACE_ID", str(uuid.uuid4()))
         if code := races_of([race_id]):
@@ -273,8 +280,7 @@ def races() -> int:
     given = variable("RALLY_ARGS")
     line = rally.esrally("list", "races", *tags, *given.split())
     rally.check_arguments(line, given)
-    with clusters.metrics_store(Launcher(rally.WORK, rally.DOWNLOADS)) as store:
-        rally.write_configuration(store)
+    with running_store():
         return rally.run(line)
 
 
