@@ -267,11 +267,11 @@ def compared(found: Comparison) -> list[Section]:
     cut_off = _cut_off(own[1][0]) if even and own[0][0].proportion() != SHIPPED else []
     caption = "Time that a query took against the share of the documents whose text it loads; 95 % intervals."
     figure = Figure(plots.lines(curves, SHARE_AXIS, "took ms"), caption)
-    took_of = [[estimate for _, estimate in curve] for curve in curves.values()]
+    took_of = {share: {title: curve[i][1] for title, curve in curves.items()} for i, share in enumerate(common)}
     section = Section("Before and after, by share", [text, Table("before and after", columns, rows), *cut_off, figure])
     if any(race.parameters.get("text_form") != "value" for side in sides for race in side.races):
         return [section]
-    return [section, Section("References", _published(dict(zip(common, zip(*took_of)))))]
+    return [section, Section("References", _published(took_of))]
 
 
 def reference(race: Race) -> list[str | Table]:
@@ -279,19 +279,20 @@ def reference(race: Race) -> list[str | Table]:
     cells = Shares(race)
     if AS_IS not in cells.settings or race.parameters.get("text_form") != "value":
         return []
-    return _published({n: (cells.one("took_ms", (AS_IS, n)),) for n in cells.shares(AS_IS)})
+    return _published({n: {"here": cells.one("took_ms", (AS_IS, n))} for n in cells.shares(AS_IS)})
 
 
-def _published(took: Mapping[int, Sequence[Estimate]]) -> list[str | Table]:
-    """Own figures by share in permille, with those before and after the published change beside them."""
+def _published(took: Mapping[int, Mapping[str, Estimate]]) -> list[str | Table]:
+    """Own figures by share in permille and the head of their column, with those before and after the published change
+    beside them."""
     rows = [
         {"share": percent(n / 1000), "before": float(REFERENCE[n][0]), "after": float(REFERENCE[n][1])}
-        | {f"here {i}": estimate for i, estimate in enumerate(found)}
+        | {f"own {head}": estimate for head, estimate in found.items()}
         for n, found in took.items()
         if n in REFERENCE
     ]
-    sides = len(next(iter(took.values()), ()))
-    columns = [Words("share", "share"), *(Column(f"here {i}", "here", "ms") for i in range(sides))]
+    heads = next(iter(took.values()), {})
+    columns = [Words("share", "share"), *(Column(f"own {head}", head, "ms") for head in heads)]
     columns += [Column("before", "before the change", "ms"), Column("after", "after it", "ms")]
     return [STORED_FIELDS.cited, Table("reference", columns, rows)]
 

@@ -126,12 +126,14 @@ def test_a_target_without_the_setting_has_no_sweep():
 
 def test_before_and_after_stand_apart_from_what_was_published():
     old, new = race("old", settings=("as is",), own=2.0, version="8.16.0"), race("new", seed=1)
-    own, published = esql.compared(sides.comparison({"old": [old], "new": [new]}, None))
+    both = sides.comparison({"old": [old], "new": [new]}, None)
+    own, published = esql.compared(both)
     found = rows_of(own)
     assert (found["20.0 %"]["readers"], found["10.0 %"]["readers"]) == ("no → yes", "no → no")
     beside = rows_of(published)["20.0 %"]
     assert (beside["before"], beside["after"]) == (766, 104)
-    assert beside["here 0"].value > beside["here 1"].value > 0
+    assert beside[f"own {both.sides[0].title}"].value > beside[f"own {both.sides[1].title}"].value > 0
+    assert all(f"{side.title} ms" in published.text for side in both.sides), "each column names its side"
     assert found["100.0 %"]["readers"] == "yes → yes"
     assert found["20.0 %"]["ratio"].value == pytest.approx(cost(200, True) / cost(200, False), rel=0.05)
     assert "cut-off of 10 %; shipped was one of 20.0 %" in own.text
