@@ -80,7 +80,7 @@ def differences(race: Race, result: Result) -> list[str]:
     versions = {node["version"] for node in race.target}
     if (version := about["versions"].get("elasticsearch")) and versions and {version} != versions:
         found.append(f"Elasticsearch {version}, the race {', '.join(sorted(versions))}")
-    own, its = ({k: v for k, v in machine.items() if k != "load"} for machine in (about["machine"], race.machine))
+    own, its = about["machine"], race.machine
     if not its:
         found.append("on a machine that the race did not record")
     elif other := [k for k in ("cpu", "cores", "memory_mb", "kernel", "virtualisation") if own.get(k) != its.get(k)]:
