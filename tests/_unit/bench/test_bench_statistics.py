@@ -69,6 +69,14 @@ def test_rounds_that_resemble_their_neighbours_do_so_and_keep_their_cv():
     assert cv(np.exp(found)) == pytest.approx(0.1, rel=0.1)
 
 
+@pytest.mark.parametrize("low, high, held", [(0.8, 0.9, "0.0 %"), (0.9, 1.1, "100.0 %"), (1.1, 1.2, "0.0 %")])
+def test_an_interval_holds_the_truth_between_both_of_its_bounds(monkeypatch, low, high, held):
+    for name in ("mean", "median"):
+        monkeypatch.setattr(bench, name, lambda values, resamples: Estimate(len(values), 1.0, low, high, np.nan))
+    rows = bench.intervals(1).rows
+    assert {row["mean"] for row in rows} == {held} and {row["median"] for row in rows} <= {held, "none"}
+
+
 def test_every_table_has_its_place_on_the_page_and_changes_nothing_else(tmp_path, capsys):
     page = tmp_path / "statistics.md"
     page.write_text(bench.PAGE.read_text())

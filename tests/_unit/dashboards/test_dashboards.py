@@ -1,11 +1,12 @@
 """The dashboards as a file: made anew, checked, and broken on purpose."""
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 from dashboards import check, lens
 
-from _tools.dashboards import content
+from _tools.dashboards import content, kibana
 from _tools.dashboards.kibana import FILE, ndjson
 from _tools.dashboards.panels import Dashboard, Layer, Metric, Panel, Terms, Time
 
@@ -23,6 +24,12 @@ def test_nothing_is_wrong_with_the_file():
 def test_no_panel_is_lost():
     layers = [(x.dashboard, x.panel) for x in lens.layers(lens.load(TEXT))]
     assert layers == [(d.id, p.title) for d in content.DASHBOARDS for p in d.panels for _ in p.layers]
+
+
+def test_a_row_of_panels_is_as_high_as_its_highest():
+    panels = [SimpleNamespace(width=width, height=height) for width, height in ((24, 12), (24, 5), (48, 8))]
+    places = [(at["x"], at["y"]) for _, at in kibana._placed(panels)]
+    assert places == [(0, 0), (24, 0), (0, 12)]
 
 
 def dashboard(o, number=0):

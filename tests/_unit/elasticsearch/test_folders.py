@@ -192,6 +192,22 @@ def test_a_work_folder_that_nobody_can_change_is_refused(place, changed, mode, o
         Launcher(place / "_work", place)
 
 
+def test_a_work_folder_that_the_group_of_nobody_can_change_is_refused_and_that_of_another_is_not(place):
+    (place / "_work").mkdir()
+    (place / "_work").chmod(0o775)
+    Launcher(place / "_work", place)
+    os.chown(place / "_work", 0, pwd.getpwnam("nobody").pw_gid)
+    with pytest.raises(NodeError, match=r"_work\] can be changed by the user nobody"):
+        Launcher(place / "_work", place)
+
+
+def test_a_folder_of_who_starts_nodes_as_himself_is_left_as_it_is(tmp_path):
+    with folders.own(tmp_path, {}) as own:
+        for _ in range(2):
+            folders.leaf(own, tmp_path / "data", {})
+    assert (tmp_path / "data").stat().st_uid == os.geteuid()
+
+
 def test_a_work_folder_in_which_all_may_write_is_refused_though_none_may_replace_what_others_put_there(place):
     (place / "_work" / "elasticsearch").mkdir(parents=True)
     (place / "_work").chmod(0o1777)  # as /var/tmp, where the owner of a folder alone replaces it

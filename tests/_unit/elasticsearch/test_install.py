@@ -183,6 +183,22 @@ def test_an_installation_that_lacks_a_module_is_made_anew_and_a_whole_one_is_lef
     assert not list(tmp_path.glob("*.part"))
 
 
+def test_a_version_without_esql_says_so_and_fetches_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(installing, "fetch", lambda *_: pytest.fail("it has no jars that are pinned"))
+    installing._add_esql(tmp_path, "8.17.2", tmp_path)
+    assert capsys.readouterr().out.startswith("Elasticsearch 8.17.2 stays without ES|QL: no org.elasticsearch.plugin")
+
+
+def test_a_module_describes_itself_and_what_it_extends(tmp_path):
+    (tmp_path / "modules").mkdir()
+    module = installing._add_module(
+        tmp_path, "8.19.4", "of-ours", "what it does", "of.Ours", "extended.plugins=other\n"
+    )
+    described = dict(line.split("=", 1) for line in (module / "plugin-descriptor.properties").read_text().splitlines())
+    assert described["name"] == module.name == "of-ours" and described["classname"] == "of.Ours"
+    assert (described["elasticsearch.version"], described["extended.plugins"]) == ("8.19.4", "other")
+
+
 def test_an_installation_that_fails_leaves_that_of_before(tmp_path, monkeypatch):
     def fails(version, folder, downloads):
         folder.mkdir()

@@ -88,6 +88,27 @@ def test_a_process_that_does_not_heed_is_killed():
         assert stubborn.wait(5) == -9
 
 
+def test_a_process_that_is_killed_is_waited_for():
+    class Dying:
+        looks = 0
+
+        def terminate(self):
+            """It does not heed."""
+
+        def kill(self):
+            self.looks = 3
+
+        def is_running(self):
+            self.looks -= 1
+            return self.looks != 0
+
+        def status(self):
+            return psutil.STATUS_RUNNING
+
+    processes.end([process := Dying()], seconds=0)
+    assert process.looks == 0, "it was there for some looks more"
+
+
 def test_a_process_that_the_one_asked_should_have_ended_is_killed():
     with subprocess.Popen(SLEEP) as launcher, subprocess.Popen(SLEEP) as hangs:
         processes.end([psutil.Process(p.pid) for p in (launcher, hangs)], 0.2, first=[psutil.Process(launcher.pid)])

@@ -237,6 +237,7 @@ def test_an_option_that_changes_what_figures_mean_is_not_passed_on(option):
         ("echo Exception in thread main: it broke >&2; exit 3", "Exception in thread main: it broke"),
         ("exit 3", "JMH ended with 3"),
         (f"echo '{jmh.REFUSED}not so'; exit 1", "not so"),
+        (f"echo '{jmh.REFUSED}not so'; echo java.lang.Error: it broke, too >&2; exit 1", "not so"),
     ],
 )
 def test_a_jmh_that_ends_badly_is_an_error_whatever_it_said(tmp_path, script, said):

@@ -95,3 +95,4 @@ def test_the_drift_of_a_benchmark_is_how_much_its_last_iterations_take_more_than
     measured = {"benchmark": name, "params": parameters, "primaryMetric": forks, "secondaryMetrics": {}}
     found = of_jmh(measured, {"input": {"rows_per_epoch": 10, "nodes": 1}})
     assert found.drift == pytest.approx(0.2)
+    assert found.each == pytest.approx([1000 * 100 / 10, 1000 * 730 / 3 / 10]), "µs of ten rows are told in ns a row"

@@ -71,6 +71,12 @@ def stored(monkeypatch, tmp_path):
         ("compare", {"RACES": "whole again"}, Exit.DONE, "\n# Comparison of whole, again\n"),
         (
             "compare",
+            {"RACES": "whole again", "FAIL_ON": "too-few"},
+            CONDITIONS["too-few"].code,
+            "[ERROR] FAIL_ON=too-few: ",
+        ),
+        (
+            "compare",
             {"RACES": "whole failed"},
             Exit.INCOMPLETE,
             "\n# INCOMPLETE: Comparison of whole, failed\n\n- **race failed: Of index-append 1 failed.**\n",

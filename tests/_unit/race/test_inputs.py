@@ -67,7 +67,7 @@ def refused(monkeypatch, capsys, target, **variables):
         ("HOSTS", "[::1:9200", "HOSTS is [[::1:9200]"),
         ("HOSTS", "[]", "HOSTS is [[]]"),
         ("HOSTS", '{"other": ["a:1"]}', "HOSTS is [{"),
-        ("HOSTS", '{"default": [{"host": "here", "port": 99999}]}', "HOSTS is [{"),
+        ("HOSTS", '{"default": [{"host": "here", "port": 65536}]}', "HOSTS is [{"),
         ("HOSTS", "hosts.json", "HOSTS is [hosts.json]"),
         ("HOSTS", "https://me:pass@w@here:x", "HOSTS is [https://***@here:x]"),
         ("STORE", "here:9200", "allowed is http(s)://[user:password@]host[:port]"),

@@ -59,12 +59,12 @@ def test_the_page_says_what_passed_what_did_not_and_what_was_not_tried(kept):
 
 
 def test_a_version_tried_again_takes_the_place_of_before(kept, monkeypatch):
-    kept(trial(), trial(what="query-decomp"), trial(version="3.13"))
+    kept(trial(), trial(what="query-decomp"), trial(version="3.13"), trial(version="3.8"))
     monkeypatch.setenv("VERSIONS", "Python 3.12")
     new = [trial(passed=False, why="broken", commit="def")]
     monkeypatch.setattr(matrix, "tried", lambda of, version: (matrix.Trial(**t) for t in new))
     assert matrix.matrix() == 1
-    assert [(t.version, t.commit) for t in matrix.kept()] == [("3.12", "def"), ("3.13", "abc")]
+    assert [(t.version, t.commit) for t in matrix.kept()] == [("3.12", "def"), ("3.13", "abc")], "none tries 3.8 now"
 
 
 @pytest.mark.parametrize("versions", ["Python 2", "("])

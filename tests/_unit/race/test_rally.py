@@ -1,4 +1,5 @@
 import math
+import os
 import subprocess
 import sys
 import time
@@ -112,6 +113,30 @@ def test_rally_leaves_nothing_in_the_folder_for_temporary_files(monkeypatch, tmp
 def test_a_line_of_progress_that_was_cut_off_is_ended(capsys):
     rally._copy_without_repeats(["Running x\n", "Running x\n", "Running y [ 50% done]"])
     assert capsys.readouterr().out == "Running x\nRunning y [ 50% done]\n"
+
+
+@pytest.mark.parametrize("routed, given", [(True, {}), (False, {"THESPIAN_BASE_IPADDR": "127.0.0.1"})])
+def test_an_address_is_given_to_rallys_actors_only_where_they_would_find_none(monkeypatch, routed, given):
+    monkeypatch.setattr(rally, "_has_default_route", lambda: routed)
+    assert rally.network() == given
+
+
+def test_who_ends_what_it_started_does_not_end_itself(monkeypatch):
+    def process(pid, mark):
+        return SimpleNamespace(pid=pid, environ=lambda: {rally.MARK: mark})
+
+    there = {pid: process(pid, mark) for pid, mark in ((os.getpid(), "ours"), (7, "ours"), (8, "another's"))}
+    ended = []
+
+    def end(found, seconds):
+        ended.extend(process.pid for process in found)
+        for process in found:
+            del there[process.pid]
+
+    monkeypatch.setattr(psutil, "process_iter", lambda: list(there.values()))
+    monkeypatch.setattr(rally.processes, "end", end)
+    rally.end_processes(lambda mark: mark == "ours")
+    assert ended == [7] and set(there) == {os.getpid(), 8}
 
 
 def test_a_rally_that_has_ended_and_whose_parent_does_not_ask_for_it_is_no_other_rally():

@@ -3,6 +3,7 @@
 import http.server
 import inspect
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -181,6 +182,15 @@ def test_a_store_that_answers_no_is_not_lost(tmp_path, store, status):
         assert Watch("r", [], store.asked(), tmp_path / "log").wait(rally) == 0
 
 
+def test_a_store_is_asked_at_times_alone_and_not_at_every_look(tmp_path, monkeypatch):
+    asked, at = [], [1000.0]
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: at[0]))
+    watch = Watch("r", [], {"store": lambda: asked.append(at[0])}, tmp_path / "log")
+    for at[0] in (1000.0, 1000.1, 1000.0 + module.ASK_SECONDS - 0.1, 1000.0 + module.ASK_SECONDS + 0.1):
+        assert watch._silent() == ""
+    assert asked == [1000.0, 1000.0 + module.ASK_SECONDS + 0.1]
+
+
 def test_a_store_that_answers_again_is_not_lost(tmp_path, store):
     for seconds, status in ((0.2, 503), (0.8, 200), (1.4, 503), (2, 200)):
         later(seconds, setattr, store, "status", status)
@@ -194,6 +204,19 @@ def test_a_target_is_lost_where_none_of_its_hosts_takes_a_connection(store):
     knock([closed, here])
     with pytest.raises(OSError):
         knock([closed, closed])
+
+
+def test_all_hosts_that_are_silent_take_no_longer_than_one(monkeypatch):
+    waits = []
+
+    def silent(place, seconds):
+        waits.append(seconds)
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "create_connection", silent)
+    with pytest.raises(OSError):
+        knock([{"host": "127.0.0.1", "port": port} for port in (1, 2, 3)])
+    assert len(waits) == 3 and sum(waits) == pytest.approx(module.ASK_SECONDS)
 
 
 def written(number, ago):
