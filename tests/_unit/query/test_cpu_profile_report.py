@@ -13,6 +13,7 @@ from _tools.report import cpu, sampled
 from _tools.report.answer import answer_of
 from _tools.report.race import Sample
 from _tools.report.stacks import write_stacks
+from _tools.report.stats import Estimate
 from _tools.report.text import percent
 from cluster_metrics.query._report import cpu_profile as explained
 from cluster_metrics.query._report import three_ways
@@ -217,6 +218,34 @@ def test_a_part_without_profile_is_told_first(tmp_path):
     first = explained.sections(race)[0]
     assert first.title == "What is missing of the profile" and why in first.text
     assert table(explained.sections(race), "components")
+
+
+def test_samples_and_cpu_time_stand_beside_their_ratio(sections):
+    for row in rows(sections, "sum").values():
+        assert row["ms"].value / row["cpu"] == pytest.approx(row["ratio"].value)
+
+
+@pytest.mark.parametrize("without", ["D_td-serial", "D_hdr-serial", "A-serial"])
+def test_a_race_without_one_of_the_two_that_are_held_against_each_other_has_no_other(tmp_path, without):
+    of = raced(tmp_path, 6, {name: costs for name, costs in COSTS.items() if name != without})
+    assert sampled.sampled(of, explained.HOW).other == ("D_hdr-serial" if without == "A-serial" else "")
+
+
+def test_the_part_that_the_ways_differ_most_on_is_not_just_the_largest():
+    found = [
+        {"part": part} | {way: Estimate(9, value, value, value, 0.0) for way, value in zip(("wall", "api"), values)}
+        for part, values in {"filter": (0.5, 0.51), "sums": (0.1, 0.3)}.items()
+    ]
+    assert three_ways._largest(found).startswith("They differ most on sums: 10.0 % by subtraction of wall times")
+
+
+def test_all_that_is_missing_of_a_profile_is_told(monkeypatch):
+    monkeypatch.setattr(cpu, "missing", lambda race, how: ["no profile of 2 rounds", "samples were lost"])
+    (section,) = cpu.problems(None, None)
+    assert [line for line in section.text.splitlines() if line] == [
+        "- **Warning:** no profile of 2 rounds.",
+        "- **Warning:** samples were lost.",
+    ]
 
 
 def test_a_race_whose_samples_are_elsewhere_has_its_times_all_the_same(tmp_path):

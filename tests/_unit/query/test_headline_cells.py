@@ -95,3 +95,4 @@ def test_the_cpu_time_of_a_cell_is_read_at_its_first_and_its_last_coverage(track
     runner, (called, _) = query_decomp.CellRunner(), asked(track, 1.0)
     metas = [asyncio.run(runner(None, params)) for _, params in called]
     assert [meta.get("target_cpu_ms") for meta in metas] == [None] * (len(metas) - 1) + [60.0]
+    assert {meta["throughput"] for meta in metas} == {2.0}, "searches a second"

@@ -220,6 +220,31 @@ def test_races_of_one_name_are_replicates_and_need_no_floor_and_no_20_rounds():
     assert [r["side"] for r in sheet.rows[:6]] == ["side:old"] * 3 + ["side:new"] * 3
 
 
+def test_where_one_of_several_sides_has_several_races_it_is_said_what_is_replicated():
+    alone = {"side:old": replicates("old", races=1), "side:same": replicates("same", races=1)}
+    assert "With several races on a side" not in page(sides.comparison(alone, None))
+    assert "With several races on a side" in page(
+        sides.comparison(alone | {"side:new": replicates("newer", races=3)}, None)
+    )
+
+
+def test_a_comparison_says_within_what_it_calls_sides_equivalent(monkeypatch):
+    monkeypatch.setenv("DELTA", "7")
+    assert "equivalent when its 90 % interval lies within 7.0 % (`DELTA`)" in page(compared(made("a"), made("b")))
+
+
+def test_a_round_that_something_hit_moves_no_ratio_of_races():
+    found = []
+    for times in (1, 1000):
+        old, (first, *more) = replicates("old"), replicates("newer", 1.2)
+        at = next(i for i, sample in enumerate(first.samples) if sample.cell == "A-serial")
+        hit = first.samples[at]
+        first.samples[at] = replace(hit, meta=hit.meta | {"wall_ms": times * hit.meta["wall_ms"]})
+        comparison = sides.comparison({"side:old": old, "side:new": [first, *more]}, None)
+        found.append(comparison.ratio(comparison.sides[1], "A-serial").value)
+    assert found[1] == pytest.approx(found[0], rel=1e-6)
+
+
 def test_of_a_single_race_the_noise_is_unknown_though_another_side_is_replicated():
     single = {"a": replicates("one", races=1), "b": replicates("other", 1.2, races=1)}
     for more in ({}, {"c": replicates("three", 1.2)}):

@@ -382,6 +382,10 @@ def test_record_holds_all_samples_and_no_credentials(tmp_path):
     }
     assert record["parameters"] == {"number_of_shards": 1}
     assert record["document"] == {"race-id": "x", "challenge": "query-decomp"}
+    secret = {"car-params": {"key": "x"}, "plugin-params": {"key": "x"}}
+    kept = {"car": "defaults", "pipeline": "benchmark-only", "track-revision": "abc", "user-tags": {"a": "b"}}
+    full = record_of(replace(found, document=found.document | kept | secret), sections)
+    assert full["document"] == record["document"] | kept
     assert [section["title"] for section in record["sections"]] == [section.title for section in sections]
     (variants,) = record["sections"][0]["tables"]
     assert [(row["variant"], row["took_ms"]["value"]) for row in variants["rows"]] == list(MS.items())

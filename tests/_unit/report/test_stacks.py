@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy import stats as reference
 
 from _tools.report import flames, stacks
-from _tools.report.components import COMPILER, GC, IDLE, UNNAMED
+from _tools.report.components import COMPILER, GC, IDLE, UNNAMED, Components
 from _tools.report.stacks import Profile
 from cluster_metrics.query._report.components import SEARCHES
 
@@ -32,6 +32,11 @@ def test_threads_of_a_pool_and_classes_made_at_run_time_are_one(read):
     profile = read("\n".join([*lines, "E 10 0", "E 20 1"]) + "\n")
     assert list(profile.of) == [0, 0] and len(profile.stacks) == 1
     assert profile.stacks[0][0] == "thread search_worker"
+
+
+def test_what_is_around_all_else_comes_first_and_what_no_name_is_for_last():
+    names = Components((("inner", "a"), ("other", "b")), (("around", "c"), ("other", "d"))).names
+    assert names[:3] == ("around", "other", "inner") and names[-1] == UNNAMED and len(set(names)) == len(names)
 
 
 def test_a_sample_stands_for_the_gap_of_a_thread_that_runs_without_a_pause(read):

@@ -178,6 +178,7 @@ def test_drift_is_found_and_sized():
     assert found.p < 0.001
     assert found.change == pytest.approx(0.1, rel=0.25)
     assert scatter.drift(np.full(20, 7.0)) == scatter.Drift(1.0, 0.0)
+    assert scatter.drift(np.array([7.0, 8.0])) == scatter.Drift(1.0, 0.0), "two samples have no trend"
 
 
 def test_drift_is_reported_for_about_one_steady_race_of_20():
