@@ -11,6 +11,7 @@ from _tools.report import limits
 from _tools.report.answer import answer_of
 from _tools.report.cells import compared_in
 from _tools.report.stats import Estimate
+from _tools.report.text import started
 from _tools.report.write import sheets
 from cluster_metrics.capacity._report import cells as capacity_cells
 from cluster_metrics.capacity._report import claims, model
@@ -52,6 +53,13 @@ def test_claims_of_the_articles_are_judged_by_the_interval():
 def test_a_claim_is_judged_only_where_the_whole_interval_lies_on_one_side_of_its_bounds(low, high, said):
     claim = claims.Claim("leaves 40 %", "3s-2r / 3s-0r", 0.34, 0.46, lambda cells: None)
     assert claims.holds(Estimate(6, (low + high) / 2, low, high, 0.1), claim) == said
+
+
+def test_claims_about_indexing_say_which_bound_bears_them_out():
+    (table,) = (t for section in sections(made("r", "capacity-indexing"), "published") for t in section.tables)
+    found = {row["claim"]: row["bounds"] for row in table.rows}
+    assert found["a second shard raises throughput"] == "over 1"
+    assert found["full replication of 3 shards leaves 40 %"] == "0.340 to 0.460"
 
 
 @pytest.mark.parametrize(
@@ -183,6 +191,9 @@ def test_the_sheet_has_a_row_per_cell_and_pass_and_what_is_compared_is_the_time(
     race = made("r", "capacity-query")
     (sheet,) = sheets(race)
     assert len(sheet.rows) == 27 and set(sheet.rows[0]) == {column.key for column in sheet.columns}
+    one = capacity_cells.main_cells(race)["1s-0r"].passes[2]
+    (row,) = (r for r in sheet.rows if (r["cell"], r["pass"]) == ("1s-0r", 2))
+    assert row["started"] == started(one.requests[0].at) < started(one.requests[-1].at)
     compared = compared_in(race)
     assert len(compared.names) == 9
     for name in compared.names:

@@ -95,8 +95,8 @@ def test_what_stands_is_built_anew_unless_asked_for():
 @pytest.mark.parametrize("keep", [True, False])
 def test_indices_are_dropped_unless_they_are_kept(keep):
     names = [f"cluster-metrics-words-{place}" for place in ("1s-0r", "base-3")]
-    by_alias = "somebodys"
-    own = {f"GET /{name}/_mapping": {name: {"mappings": {"_meta": MARKS}}} for name in names}
+    by_alias = "cluster-metrics"  # which bears the mark, too
+    own = {f"GET /{name}/_mapping": {name: {"mappings": {"_meta": MARKS}}} for name in (*names, by_alias)}
     found = {"GET /cluster-metrics-words-*/_settings": {name: {} for name in (*names, by_alias)}}
     es = FakeEs(Script(found | own | {"DELETE ": {}, "GET /": {}}))
     with es.new_request_context():
@@ -285,6 +285,19 @@ def test_documents_are_loaded_once_and_each_place_of_the_grid_is_a_merged_clone_
     assert {
         place: of | {"blocked": of["blocked"] or None, "node": of["node"] or ""} for place, of in made.items()
     } == expected
+
+
+def test_an_index_that_does_not_hold_the_corpus_ends_the_race(tmp_path):
+    documents = tmp_path / "documents.json"
+    documents.write_text('{"field1":"a"}\n' * 7)
+    changes = {"indices": {"1s-0r": (1, 0)}, "documents_file": str(documents)}
+    changes["body"] = {"mappings": {}, "settings": {"index.number_of_shards": 1, "index.number_of_replicas": 0}}
+    changes["counts"] = [SimpleNamespace(query={}, documents=n, what=what) for n, what in ((7, ""), (8, " that match"))]
+    changes["parameters"] = BUILD["parameters"] | {"keep_words": False}
+    es = Waiting(Cluster())
+    said = r"index \[cluster-metrics-words-1s-0r\] has 7 documents that match, the corpus 8"
+    with es.new_request_context(), pytest.raises(exceptions.RallyAssertionError, match=said):
+        asyncio.run(BuildWords()(es, BUILD | changes))
 
 
 @pytest.mark.parametrize(

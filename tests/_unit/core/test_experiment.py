@@ -174,5 +174,6 @@ def test_a_rally_that_asks_for_validators_gets_one_of_each_challenge(plugin):
     assert {name for name, _ in registry.found["validator"]} == set(challenges())
     for _, validate in registry.found["validator"]:
         validate({"epochs": 3, "rows_per_epoch": 0, "corpus_bytes": 10**9, "of another plugin": "x"})
-        with pytest.raises(exceptions.TrackConfigError, match=r"\[epochs\] is \[0\], allowed is"):
-            validate({"seed": 1, "epochs": 0})
+        for name, value in (("epochs", 0), ("rows_per_epoch", -1)):
+            with pytest.raises(exceptions.TrackConfigError, match=rf"\[{name}\] is \[{value}\], allowed is"):
+                validate({"seed": 1, name: value})

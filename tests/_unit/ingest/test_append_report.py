@@ -10,6 +10,7 @@ from _tools.report.answer import answer_of
 from _tools.report.write import page_of
 from cluster_metrics.ingest._report import append_no_conflicts_index_only as append
 from cluster_metrics.ingest._report import rates
+from cluster_metrics.ingest._report.bottleneck import RATE
 
 
 def page(module, of):
@@ -143,6 +144,14 @@ def test_a_paced_load_that_missed_its_spike_was_not_held_back_by_what_was_asked_
     lines = dict(answer_of(missed).lines())
     assert lines["spike"].startswith("not reached: 2,000 of 4,000") and "asked for" not in lines["held back by"]
     assert append.held_back(missed, append._on_time(missed)).name != "the rate that was asked for"
+
+
+@pytest.mark.parametrize("goal, on_time", [(2000, True), (2100, False)])
+def test_a_load_that_was_on_time_was_held_back_by_its_rate_alone(goal, on_time):
+    samples = [*evenly(lambda s: 2000), *(look(at) for at in range(60))]
+    found = of_append(race(f"epochs:2,paced:true,target_docs_per_second:{goal}", samples))
+    first, told = append.sections(found)[0].text.split("**")[1], dict(answer_of(found).lines())["held back by"]
+    assert [text.startswith(RATE) for text in (first, told)] == [on_time] * 2
 
 
 def evenly(rate, seconds=60):

@@ -11,6 +11,7 @@ from _tools.report.answer import answer_of
 from _tools.report.race import Race, Sample
 from _tools.report.write import sheets
 from cluster_metrics.ingest._report import ingest_decomp as explained
+from cluster_metrics.ingest._report.decomp_cells import enough
 from cluster_metrics.ingest.samples import CELL
 from cluster_metrics.ingest.steps import NAIVE, NATIVE, REQUESTS, SLICES, STEPS
 
@@ -186,6 +187,12 @@ def test_few_rounds_give_no_verdict():
     assert "Too few rounds to judge: keep-alive" in texts(race(rounds=19))["What to do"]
 
 
+def test_the_first_step_that_ties_with_the_fastest_is_a_step_and_never_the_naive_client():
+    of = race(walls=WALL_S | {NAIVE: 5.0, "keep-alive": 5.0})
+    assert enough(of, explained.Clients(of), "keep-alive") == "keep-alive"
+    assert enough(of, explained.Clients(of), "clients-2") == "keep-alive"
+
+
 def test_performance_names_the_best_and_the_shares():
     of = race()
     for sample in of.samples:
@@ -200,6 +207,16 @@ def test_performance_names_the_best_and_the_shares():
     assert "**" not in texts(race(rounds=19))["How fast it gets"]
     assert "1.50 × [1.50, 1.50] the rows/s of Rally's own" in text
     assert "cores always at work" not in text
+
+
+def test_what_choosing_overstates_is_not_moved_by_rounds_that_were_slow_as_a_whole():
+    def told(of):
+        return re.search(r"overstates it by (\S+) % on average", texts(of)["How fast it gets"]).group(1)
+
+    even, odd = race(), race()
+    for sample in odd.samples:
+        sample.meta["wall_ms"] *= 1 + sample.meta["round"] % 5
+    assert told(odd) == told(even)
 
 
 @pytest.mark.filterwarnings("error")

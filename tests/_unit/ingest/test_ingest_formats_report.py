@@ -307,6 +307,23 @@ def test_a_cell_with_more_rows_is_judged_and_costed_by_the_row():
     assert judged[0] == judged[1] and gains[0] == pytest.approx(gains[1])
 
 
+def test_a_race_of_larger_documents_alone_says_what_holds_of_them():
+    whole = race(batches={1: (0.9, 0.95), 10: (0.7, 0.9)})
+    alone = replace(whole, samples=[s for s in whole.samples if s.meta["corpus"] == "batches"])
+    titles = {s.title for s in explained.sections(alone)}
+    assert {
+        "Do the published statements hold?",
+        "Larger documents",
+    } <= titles and "Throughput over bulk size" not in titles
+
+
+def test_loads_in_another_format_are_none_to_take():
+    of = race()
+    more = [replace(s, cell=f"{s.cell[:-1]}2", meta=s.meta | {"clients": 2}) for s in of.samples if "smile" in s.cell]
+    loads = table(explained.sections(replace(of, samples=[*of.samples, *more])), "loads of metrics").rows
+    assert [(row["clients"], row["bulk_size"]) for row in loads] == [(1, size) for size in SIZES]
+
+
 def test_every_smaller_load_that_is_slower_leaves_the_fastest():
     told = dict(answer_of(in_json(race())).lines())["load"]
     assert told.startswith("metrics: 2 clients, 10,000 documents a request, ")

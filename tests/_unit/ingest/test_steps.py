@@ -163,6 +163,15 @@ def test_a_step_is_a_change_of_the_kind_of_what_it_changes(name, kind):
     assert (change.kinds, change.text, change.price) == ((kind,), step.text, step.price)
 
 
+@pytest.mark.parametrize("read", [699, 701])
+def test_rows_that_rally_reads_and_were_not_due_end_the_race(track, monkeypatch, read):
+    path = track.corpora[0].documents[0].document_file
+    monkeypatch.setattr(Rows, "_rally_bodies", lambda self, count: iter([(read, b"")]))
+    cell = next(cell for cell, _ in Rows(CORPUS, 1, path, 2400).cells(DESIGNS[0]) if cell.name == NATIVE)
+    with pytest.raises(exceptions.RallyAssertionError, match=f"Rally read {read} rows, 700 were due"):
+        cell.body(0, 700)
+
+
 def test_each_round_has_every_cell_in_an_order_of_its_own(track):
     params = {"parameters": values(rows_per_epoch=2500, cell_rows=700), "warmup-iterations": 1}
     source = IngestDecompParams(track, params).partition(0, 1)

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
+import aiohttp
 import pytest
 import schedules
 from aiohttp.test_utils import TestServer
@@ -182,6 +183,20 @@ def test_without_a_server_the_race_ends_with_one_line():
         asyncio.run(connect())
 
 
+@pytest.mark.parametrize("failure", [asyncio.TimeoutError(), aiohttp.ClientConnectionError("reset")])
+def test_a_server_that_takes_too_long_ends_the_race_as_one_that_is_not_there(monkeypatch, failure):
+    def request(*_, **__):
+        raise failure
+
+    async def connect():
+        async with SketchServer("127.0.0.1:1"):
+            pass
+
+    monkeypatch.setattr(aiohttp.ClientSession, "request", request)
+    with pytest.raises(exceptions.RallyAssertionError, match="does not answer"):
+        asyncio.run(connect())
+
+
 async def with_server(runner, es, params):
     """Runs a round beside a sketch server that has the first epochs' rows."""
     async with TestServer(application()) as server:
@@ -313,8 +328,9 @@ def test_after_the_last_round_the_answers_of_every_epoch_are_checked(track, epoc
 
 
 def test_every_node_takes_a_row(tmp_path):
-    track = track_of(Metrics(nodes=30, tasks=3, rows_per_epoch=25, epochs=1), root=tmp_path)
     given = {"parameters": values(), "warmup-iterations": 0, "iterations": 2}
+    FloorIngestParams(track_of(Metrics(nodes=25, tasks=3, rows_per_epoch=25, epochs=1), root=tmp_path), given)
+    track = track_of(Metrics(nodes=30, tasks=3, rows_per_epoch=25, epochs=1), root=tmp_path)
     with pytest.raises(exceptions.TrackConfigError, match=r"\[nodes\] is \[30\], allowed are up to"):
         FloorIngestParams(track, given)
 

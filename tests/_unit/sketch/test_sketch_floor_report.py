@@ -67,6 +67,8 @@ def test_the_report_shows_the_gap_its_steps_and_the_question():
     work = rows(sections, "gap")["per-document work (elasticsearch-filtered − sketch-rows)"]
     assert (work["ms"].value, work["share"].value) == pytest.approx((38, 38 / 66))
     assert "57.6 %" in text
+    (first, *between, whole) = rows(sections, "gap").values()
+    assert first["share"] is whole["share"] is None and all(row["share"] for row in between), "the gap is between them"
     elsewhere = rows(sections, "elsewhere")
     assert elsewhere["response, on the sketch server from rows"]["ms"].value == pytest.approx(6)
     best = {row["source"]: row["ratio"].value for row in rows(sections, "best").values()}

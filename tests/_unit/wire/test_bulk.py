@@ -132,6 +132,7 @@ def test_a_real_error_beside_full_queues_is_not_sent_again_and_not_forgotten():
     node = Node([BAD, FULL, TAKEN, FULL], [TAKEN, BAD])
     counts, _ = sent(node, 4)
     assert [len(documents) for documents in node.bodies] == [4, 2] and len(node.taken) == counts.acknowledged == 2
+    assert counts.repeated_docs == 2, "what has a real error is not repeated"
     assert counts.problem() == "2 of 4 documents rejected: 2 by 400 document_parsing_exception (no number)"
 
 
