@@ -208,9 +208,10 @@ def _target(race: Race) -> list[str | Table]:
 
 
 def _outside_spike(load: rates.Load, pace: dict[str, float]) -> Samples:
-    """The rates of the steady window of a paced load without its spike."""
+    """The rates of the steady window of a paced load without its spike, and without as much time after it, in which
+    clients that fell behind catch up."""
     seconds = load.width * np.arange(load.first, load.first + len(load.steady))
-    spike = (seconds + load.width > pace["spike_seconds"]) & (seconds < 2 * pace["spike_seconds"])
+    spike = (seconds + load.width > pace["spike_seconds"]) & (seconds < 3 * pace["spike_seconds"])
     return load.steady[~spike]
 
 
@@ -234,7 +235,8 @@ def _told(race: Race, goal: float, average: Estimate) -> str:
     if race.parameters["paced"]:
         return (
             f"**{verdict}:** the load was paced and kept {percent(average.value / goal)} of the target's rate, leaving "
-            f"out a spike.{_late(race)} Pacing hides headroom; race without `paced` to see it.\n"
+            f"out a spike and as much time after it.{_late(race)} Pacing hides headroom; race without `paced` to see "
+            "it.\n"
         )
     if average.low >= goal:
         room = interval(average, lambda x: percent(x / goal - 1))
