@@ -6,7 +6,7 @@ import pytest
 from races import MACHINE, TARGET, made
 
 from _tools.report.sample import Sample
-from _tools.report.sound import SHOWN, Clock, Sound, gaps, listed, odd_figure, printable, read_check
+from _tools.report.sound import SHOWN, Clock, Sound, gaps, listed, odd_figure, odd_key, printable, read_check
 from cluster_metrics.core.challenge import Key, challenges
 from cluster_metrics.core.index import CHECKS
 
@@ -33,6 +33,11 @@ KNOWN = {
 def checked(check):
     faults = []
     return read_check(check, faults), faults
+
+
+@pytest.mark.parametrize("document", [None, "took", ["took"], 7])
+def test_what_is_no_document_is_odd_as_a_whole(document):
+    assert odd_key(document, {"took": float}) == "document" and odd_key({"took": 7}, {"took": float}) == ""
 
 
 def test_a_check_tells_all_circumstances_of_a_race():
