@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from races import made
+from races import COSTS, made
 
 from _tools.report import stability
 from _tools.report.answer import RaceWarning
@@ -47,6 +47,18 @@ def test_a_quiet_race_has_no_warnings():
 )
 def test_a_spoiled_race_is_warned_of(meta, warning):
     assert f"- **Warning:** {warning}" in spoiled(**meta)
+
+
+def test_a_warning_counts_the_configurations_that_it_is_of_and_names_the_worst():
+    race = made("x", spread=0.01, seed=7)
+    for sample in race.of("coverage"):
+        part = {"A-serial": 0.5, "D_td-serial": 0.3}.get(sample.cell, 0.1)
+        sample.meta["client_ms"] = part * sample.meta["wall_ms"]
+        if sample.cell == "A-serial":
+            sample.meta["wall_ms"] *= 1 + sample.meta["round"] % 2
+    text = told(race)
+    assert f"noisy: in 1 of {len(COSTS)} configurations, most in A-serial" in text
+    assert "of A-serial's wall time, and over 20.0 % of 1 more" in text
 
 
 def test_a_client_that_waits_is_no_bottleneck():
