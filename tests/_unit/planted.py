@@ -6,6 +6,8 @@ import os
 import pwd
 from pathlib import Path
 
+from _tools.elasticsearch import folders
+
 NAMES = ("config", "logs", "tmp", "data", "stdout.log", ".rally", "rally.ini", "logging.json", "team", "distributions")
 NAMES += ("benchmarks", "races", "elasticsearch.yml", "users", "jvm.options", "elasticsearch-8.0.0.tar.gz", "track")
 """What the launcher and ``make offline`` write, by name."""
@@ -70,3 +72,10 @@ def plant(root, decoy, only=None):
                     path.symlink_to(target)
                 planted.append(str(path.relative_to(root)))
     return planted
+
+
+def remove_outside(folder):
+    """Removes what launchers below a folder that the user nobody cannot enter keep elsewhere."""
+    for link in folder.rglob("elasticsearch"):
+        if link.is_symlink():
+            folders.remove(link.resolve())

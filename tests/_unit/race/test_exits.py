@@ -5,6 +5,7 @@ import copy
 import signal
 
 import pytest
+from planted import remove_outside
 from stores import Store, recorded
 
 from _tools.race import __main__ as command
@@ -40,6 +41,8 @@ def stored(monkeypatch, tmp_path):
     monkeypatch.setattr(rally, "write_configuration", lambda store: None)
     monkeypatch.setattr(rally, "WORK", tmp_path)
     monkeypatch.setattr(command, "NOISE", tmp_path / "noise.json")
+    yield
+    remove_outside(tmp_path)
 
 
 @pytest.mark.parametrize(

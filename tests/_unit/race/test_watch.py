@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import elasticsearch
 import pytest
 from esrally.driver import driver
+from planted import remove_outside
 
 from _tools.elasticsearch import processes
 from _tools.elasticsearch.nodes import Cluster, Launcher
@@ -324,7 +325,8 @@ def launcher(tmp_path, node, monkeypatch):
         found = cluster(node, name)
         found.pids = []
         launcher.keep(found, node)
-    return launcher
+    yield launcher
+    remove_outside(tmp_path)
 
 
 @pytest.mark.parametrize(
