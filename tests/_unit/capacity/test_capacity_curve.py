@@ -138,7 +138,12 @@ def test_the_report_says_of_each_rate_whether_the_bound_was_kept():
     assert [row["queue"] for row in table.rows] == [3] * 5
     sheet = next(sheet for sheet in sheets(curve()) if sheet.key == "es_profile_curve.csv")
     assert [row["rate_due"] for row in sheet.rows[::6]] == [20, 40, 60, 80, 90] and len(sheet.rows) == 5 * 6
-    assert {s.cell for s in compared_in(curve())} == {f"1s-2r-{rate}" for rate in (20, 40, 60, 80, 90)}
+    of = curve()
+    assert {s.cell for s in compared_in(of)} == {f"1s-2r-{rate}" for rate in (20, 40, 60, 80, 90)}
+    found = {(s.cell, s.meta["pass"]): s.meta["p99_ms"] for s in compared_in(of)}
+    for point in curves(of)["1s-2r"]:
+        for number_of, waits in point.waits.items():
+            assert found[point.cell.name, number_of] == pytest.approx(np.percentile(waits, 99))
 
 
 @pytest.mark.parametrize("slower, kinds", [(1, []), (2, ["drift"])])

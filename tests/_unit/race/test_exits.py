@@ -78,6 +78,7 @@ def stored(monkeypatch, tmp_path):
             CONDITIONS["too-few"].code,
             "[ERROR] FAIL_ON=too-few: ",
         ),
+        ("compare", {"RACES": "whole whole"}, Exit.REFUSED, "[ERROR] race [whole] is named twice"),
         (
             "compare",
             {"RACES": "whole failed"},

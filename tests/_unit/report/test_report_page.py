@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 import vl_convert
 
@@ -389,6 +390,17 @@ def test_record_holds_all_samples_and_no_credentials(tmp_path):
     assert [section["title"] for section in record["sections"]] == [section.title for section in sections]
     (variants,) = record["sections"][0]["tables"]
     assert [(row["variant"], row["took_ms"]["value"]) for row in variants["rows"]] == list(MS.items())
+
+
+def test_record_has_the_names_of_numbers_and_the_numbers_of_numpy(tmp_path):
+    write_record(tmp_path / "report.json", {"of clients": {1: np.float64(0.5), 16: [np.int64(7)]}})
+    assert json.loads((tmp_path / "report.json").read_text()) == {"of clients": {"1": 0.5, "16": [7]}}
+
+
+def test_values_over_time_keep_the_order_of_their_series():
+    rows = [{"series": name, "run": name, "at": 1.0, "value": 2.0, "where": ""} for name in ("b", "a", "b")]
+    spec = json.dumps(timelines.drawn(rows, "ms", "s"))
+    assert spec.index('"domain": ["b", "a"]') > 0
 
 
 @pytest.mark.parametrize(

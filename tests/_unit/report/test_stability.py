@@ -61,6 +61,10 @@ def test_a_warning_counts_the_configurations_that_it_is_of_and_names_the_worst()
     assert "of A-serial's wall time, and over 20.0 % of 1 more" in text
 
 
+def test_a_client_that_was_busy_once_is_no_bottleneck():
+    assert spoiled(client_ms=lambda m: (0.9 if m["round"] == 3 else 0.1) * m["wall_ms"]).startswith("- No warnings.")
+
+
 def test_a_client_that_waits_is_no_bottleneck():
     assert spoiled(client_ms=lambda m: 0.1 * m["wall_ms"]).startswith("- No warnings.")
 

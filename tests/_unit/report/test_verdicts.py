@@ -84,6 +84,15 @@ def test_no_difference_is_said_only_where_it_is_shown(half, text):
     assert judge([about(1.0, half)], Gate())[0].text == text
 
 
+@pytest.mark.parametrize("low, high, said", [(0.9705, 1.0, False), (0.9712, 1.0, True), (1.0, 1.0295, True)])
+def test_a_change_down_is_as_far_from_equivalent_as_its_reverse_up(low, high, said):
+    class Known(Estimate):
+        def bounds(self, part):
+            return (self.low, self.high)
+
+    assert verdicts.equivalent(Known(20, 1.0, low, high, np.nan), 0.03) is said
+
+
 def test_what_is_called_equivalent_is_so_in_95_of_100_cases():
     """Two sides that differ by the whole of what does not matter."""
     rng = np.random.default_rng(3)
