@@ -130,6 +130,9 @@ def test_a_simulation_its_fallback_and_free_nodes_are_told_apart():
     assert "**A simulation:** 3 nodes on one machine, each held to 0.4 cores" in text_of(made("r", "capacity-query"))
     fallback = made("r", "capacity-query", held_by="nothing")
     assert "3 nodes share the CPU freely: this machine has no cgroup" in text_of(fallback)
+    held, *others = made("r", "capacity-query").target
+    partly = replace(fallback, target=[held, *fallback.target[1:]])
+    assert others and "this machine has no cgroup" in text_of(partly), "one that is held does not hold the others"
     assert "A simulation" not in text_of(fallback)
     assert not fallback.shares()
     assert "3 nodes share the CPU freely (no NODE_CORES)" in text_of(made("r", "capacity-query", cores=0))

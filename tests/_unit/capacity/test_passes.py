@@ -158,6 +158,8 @@ def test_a_cell_that_is_never_steady_counts_for_no_verdict():
     assert not capacity_cells.saturated(cells["2s-1r"], race).passes
     limits = [r for s in sections(race, "Bottleneck") for t in s.tables for r in t.rows]
     assert {r["from"] for r in limits if r["cell"] == "2s-1r"} == {"never"}
+    expected = [r["cell"] for s in sections(race, "Expected") for t in s.tables for r in t.rows]
+    assert expected and "2s-1r" not in expected
     assert {r["from"] for r in limits if r["cell"] != "2s-1r"} == {"0.0 s"}
 
 

@@ -9,6 +9,7 @@ from fakes import FakeEs, Script
 from cluster_metrics.capacity.indices import (
     GREEN_SECONDS,
     PLACED_SECONDS,
+    check_nodes,
     is_even,
     settle,
 )
@@ -25,6 +26,15 @@ def test_a_node_that_left_before_the_wait_began_ends_it():
         pytest.raises(exceptions.RallyAssertionError, match="^node target-2 left the target"),
     ):
         asyncio.run(settle(es, "cluster-metrics-words-2", 2, ["target-1", "target-2"]))
+
+
+def test_a_node_that_came_is_none_that_left():
+    nodes = [{"name": node, "roles": ["data_hot"]} for node in ("a", "b", "new")] + [{"name": "m", "roles": ["master"]}]
+    es = FakeEs(Script({"GET /_nodes": {"nodes": dict(enumerate(nodes))}}))
+    with es.new_request_context():
+        asyncio.run(check_nodes(es, ["a", "b"]))
+        with pytest.raises(exceptions.RallyAssertionError, match="^node c, m left the target"):
+            asyncio.run(check_nodes(es, ["a", "c", "m"]))
 
 
 def test_the_wait_ends_when_all_copies_are_started_none_moves_and_they_are_evenly_spread(monkeypatch):
