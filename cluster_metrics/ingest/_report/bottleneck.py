@@ -221,7 +221,7 @@ def table(of: Mapping[str, Usage], what: str) -> Table:
         share("idle", "cores without one"),
     ]
     columns += [share("pauses", "pauses after 429"), share("throttled", "indexing throttled")]
-    columns += [share("merge_throttled", "merges throttled"), share("disk", "disk at work")]
+    columns += [share("merge_throttled", "merges throttled, all together"), share("disk", "disk at work")]
     return Table(f"usage by {what}", columns, rows)
 
 

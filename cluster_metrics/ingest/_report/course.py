@@ -107,7 +107,7 @@ def _shares(used: Usage) -> Iterator[tuple[str, str, float]]:
         (CPU, "client, its busiest process", used.process),
         (CPU, "machine of both", used.machine),
         (THROTTLED, "indexing throttled", used.throttled),
-        (THROTTLED, "merges throttled", used.merge_throttled),
+        (THROTTLED, "merges throttled, all together", used.merge_throttled),
         (DISK, "disk", used.disk),
         (PAUSES, "pauses", used.pauses),
     )
