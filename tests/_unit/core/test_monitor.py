@@ -20,15 +20,15 @@ NODE = {
     "process": {"timestamp": 5000, "cpu": {"total_in_millis": 70}},
     "thread_pool": {"search": POOL, "write": POOL},
     "jvm": {"gc": {"collectors": {"young": {"collection_time_in_millis": 11}}}},
-    "indices": {"merges": {"current": 2, "total_throttled_time_in_millis": 9}, "indexing": {}},
+    "indices": {"merges": {"current": 0, "total_throttled_time_in_millis": 9}, "indexing": {}},
 }
 DISK = {"fs": {"io_stats": {"total": {"operations": 8, "write_kilobytes": 40, "io_time_in_millis": 6}}}}
 
 
-def test_what_a_node_does_not_tell_is_left_out_and_not_made_0():
+def test_what_a_node_does_not_tell_is_left_out_and_what_is_0_is_not():
     told = monitor.counters({"nodes": {"x": NODE, "y": NODE | DISK | {"name": "b"}}})
     assert told["a"] == {
-        **{"at": 5000, "cpu_ms": 70, "active": 1, "gc_young_ms": 11, "merges": 2, "merge_throttle_ms": 9},
+        **{"at": 5000, "cpu_ms": 70, "active": 1, "gc_young_ms": 11, "merges": 0, "merge_throttle_ms": 9},
         **{"queue": 4, "rejected": 6},
     }
     assert told["b"] == told["a"] | {"disk_ops": 8, "disk_write_kb": 40, "disk_busy_ms": 6}
