@@ -241,6 +241,11 @@ def test_a_limit_is_named_from_its_threshold_on(name, reached, below):
     assert b.bottleneck(replace(IDLE, **below)).name == b.UNKNOWN
 
 
+def test_the_share_of_the_target_is_that_of_its_busiest_node():
+    (row,) = b.table({"1": replace(IDLE, parts={"a": 0.2, "b": 0.9, "c": 0.1})}, "epoch").rows
+    assert row["target"] == 0.9
+
+
 def test_what_was_not_told_and_merges_that_are_slowed_down_by_design_are_no_limit():
     unknown = dict.fromkeys(("client", "machine", "throttled", "merge_throttled", "disk")) | {"processes": {}}
     assert b.bottleneck(replace(IDLE, parts={}, worked=0.0, target_cores=0.0, **unknown)).name == b.UNKNOWN

@@ -158,7 +158,7 @@ REJECTED = {"status": 400, "error": {"type": "a_type", "reason": "no number"}}
 
 @pytest.mark.parametrize("sent_by, kind", [({}, "400 a_type"), ({"bulk_runner": "native"}, "400")])
 def test_a_request_and_the_note_of_its_client_tell_what_the_target_took(read, sent_by, kind):
-    track, notes = read("ingest", bulk_size=10, **sent_by), []
+    track, notes, sizes = read("ingest", bulk_size=10, **sent_by), [], []
     [(*_, task)] = loads(track, "ingest")
     corpus = next(c for c in track.corpora if c.name == NAME)
     generate_bodies(Metrics(**corpus.meta_data), 0, "json", Path(corpus.documents[0].document_file))
@@ -166,6 +166,7 @@ def test_a_request_and_the_note_of_its_client_tell_what_the_target_took(read, se
     async def answer(request):
         body = {}
         if request.path.endswith("/_bulk"):
+            sizes.append(len(await request.read()))
             taken = [{"index": {"status": 201}}] * (len((await request.text()).splitlines()) // 2 - 1)
             body = {"took": 7, "errors": True, "items": [*taken, {"index": REJECTED}]}
         else:
@@ -191,4 +192,5 @@ def test_a_request_and_the_note_of_its_client_tell_what_the_target_took(read, se
     [(path, note)] = notes
     assert path.endswith("/_doc/1-0") and note["span"]["started"] <= note["span"]["ended"]
     tally = {"sent": 30, "acknowledged": 27, "rejected": {kind: 3}, "requests": 3, "took_ms": 21.0}
+    tally["bytes_out"] = sum(sizes)
     assert tally.items() <= note["tally"].items() and len(note["tally"]["reasons"]) == 1

@@ -152,7 +152,7 @@ def test_cpu_time_is_counted_over_a_pass_and_told_per_coverage():
     }
     (gain,) = changes(of)
     assert gain.costs["target_cpu"].value == pytest.approx(0.5) and gain.times.value == pytest.approx(4)
-    lost = replace(of, failed={"D_td-serial": 2})
+    lost = replace(of, failed={"D_td-serial": 1})
     (gain,) = changes(lost)
     assert rows(sections(lost), "cpu").keys() == {"D_td-msearch"} and "target_cpu" not in gain.costs
 

@@ -293,6 +293,11 @@ def test_advice_when_nothing_is_good_enough_or_faster():
     assert "nothing is shown to be faster" in explained.advice(hardly, 0.01, Gate())
 
 
+def test_requests_that_failed_are_counted_without_the_rounds_that_failed_for_one_of_them():
+    made = replace(race(**FIGURES), failed={"msearch": 3, "query-frontier": 1}, rounds_failed=1)
+    assert dict(answer_of(made).lines())["errors measured"].endswith("; 3 requests failed")
+
+
 def test_a_configuration_that_lost_its_rounds_hides_no_other():
     made = race(**FIGURES)
     lost = [s for s in made.samples if s.cell == "hdr-1" and s.meta["round"] >= 5]

@@ -367,9 +367,10 @@ def test_each_way_begins_with_an_index_of_the_shards_asked_for_and_the_best_with
     }
 
 
-def test_after_the_last_round_documents_that_are_not_there_end_the_race(track):
-    fewer = {"count": COUNT["count"] - 1}
-    es = FakeEs(lambda _, path, body: fewer if "_count" in path else {})
-    said = "elasticsearch-full: 50 documents were acknowledged, the index has 49: -1$"
+@pytest.mark.parametrize("off, said", [(-1, "the index has 49: -1$"), (2, r"the index has 52: \+2$")])
+def test_after_the_last_round_documents_that_are_not_there_or_too_many_end_the_race(track, off, said):
+    other = {"count": COUNT["count"] + off}
+    es = FakeEs(lambda _, path, body: other if "_count" in path else {})
+    said = f"elasticsearch-full: 50 documents were acknowledged, {said}"
     with pytest.raises(exceptions.RallyAssertionError, match=said):
         hand_in(track, *SKETCHES, last=True, es=es)

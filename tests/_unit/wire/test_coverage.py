@@ -47,6 +47,7 @@ def test_a_right_answer_of_a_part_is_no_error(track, part):
     "part, change, said",
     [
         ("visit", lambda found: found["visited"].update(doc_count=1), "N001: 1 documents visited, exact "),
+        ("visit", lambda found: found["visited"].update(doc_count=0), "N001: 0 documents visited, exact "),
         ("sum-cpu", lambda found: found["cpu_sum"].update(value=0.0), "N001: cpu_sum is 0.0"),
         ("pct-net", lambda found: found["net_pct"]["values"].update({"50.0": 1e9}), "N001: net p50 is"),
         ("sum-cpu-pct-mem", lambda found: found["mem_pct"]["values"].update({"0.0": 1e9}), "N001: mem p0 is"),
