@@ -307,6 +307,21 @@ def test_a_cell_with_more_rows_is_judged_and_costed_by_the_row():
     assert judged[0] == judged[1] and gains[0] == pytest.approx(gains[1])
 
 
+def test_loads_that_share_no_round_are_held_against_none():
+    of = in_json(race())
+    apart = [
+        replace(s, meta=s.meta | {"round": s.meta["round"] + 100 * (s.meta.get("clients") == 2)}) for s in of.samples
+    ]
+    assert "Which load to take" not in {s.title for s in explained.sections(replace(of, samples=apart))}
+
+
+def test_rates_of_a_format_stand_beside_those_of_json():
+    for row in table(explained.sections(race()), "throughput").rows:
+        if row["bulk_size"] != "all":
+            assert row["gain"].value == pytest.approx(1 / 0.9)
+            assert row["rate"].value / row["base_rate"].value == pytest.approx(1 / 0.9, rel=0.02)
+
+
 def test_a_race_of_larger_documents_alone_says_what_holds_of_them():
     whole = race(batches={1: (0.9, 0.95), 10: (0.7, 0.9)})
     alone = replace(whole, samples=[s for s in whole.samples if s.meta["corpus"] == "batches"])

@@ -97,6 +97,12 @@ def test_a_paced_load_has_a_spike_after_as_long_a_steady_rate():
     assert [b - a for a, b in zip(steady, steady[1:])] == pytest.approx([0.5] * (len(steady) - 1))
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_client_compresses_its_requests_where_that_is_asked_for(asked):
+    source = ClientParams(None, [1], values(compress_requests=asked), 0, 1)
+    assert source._common["options"]["compress"] is asked
+
+
 def paced(pace, clients, bulk_size, until, documents=None):
     """When requests are due that are answered at once, and how many documents each has.
 

@@ -71,6 +71,7 @@ def test_components_are_told_by_a_thousand_rows(race):
 
 def test_what_a_step_spares_is_different_and_nothing_else_is(race):
     sections = explained.sections(race)
+    assert "What the sampler costs" in {section.title for section in sections}
     for (base, other), spared in (
         ((NAIVE, "translog-async"), {"libc.so.6.__GI_fdatasync"}),
         (("translog-async", "no-source"), {"org.apache.lucene.index.StoredFieldsConsumer.writeField"}),
