@@ -22,6 +22,7 @@ from cluster_metrics.corpus.files import load_answers
 from cluster_metrics.corpus.metrics import FIELDS, NAME, Metrics
 from cluster_metrics.sketch._report import sketch_floor as explained
 from cluster_metrics.sketch.sketch_floor import (
+    BEST,
     INGESTS,
     FloorIngestParams,
     FloorIngestRunner,
@@ -278,6 +279,21 @@ def hand_in(track, *ways, last=False, more=None, es=None):
 
     with es.new_request_context():
         return asyncio.run(handed_in())
+
+
+def test_after_the_last_round_the_best_index_alone_is_left(track):
+    own = {name: {"mappings": {"_meta": {"created_by": MARK}}} for name in map(index_of, INGESTS)}
+
+    def answer(method, path, body):
+        name = path.strip("/").split("/")[0]
+        return COUNT if "_count" in path else {name: own[name]} if "_mapping" in path else {}
+
+    es = FakeEs(answer)
+    hand_in(track, *SKETCHES, last=True, es=es)
+    others = [name for name, way in INGESTS.items() if way.elasticsearch and name != BEST]
+    assert others and [sent for sent in es.sent if sent.startswith("DELETE")] == [
+        f"DELETE /{index_of(n)}" for n in others
+    ]
 
 
 @pytest.mark.parametrize("items, answer", [(False, b'{"inserted": 2}'), (True, b'{"items": [{}, {}]}')])
