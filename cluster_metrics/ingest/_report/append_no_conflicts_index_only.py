@@ -38,6 +38,9 @@ ON_TIME = 0.99
 """Part of the rate of a spike that counts as reached."""
 BEHIND = 0.001
 """Seconds per second that a paced load may fall behind: 0.6 s in ten minutes."""
+CAUGHT_UP = 3
+"""Times the length of a spike after which a paced load is read again: it begins after one and lasts one, and clients
+that fell behind have one to catch up in."""
 REACHED = "reached"
 UNCLEAN = {
     "merge_ms": "merges_total_time",
@@ -211,7 +214,7 @@ def _outside_spike(load: rates.Load, pace: dict[str, float]) -> Samples:
     """The rates of the steady window of a paced load without its spike, and without as much time after it, in which
     clients that fell behind catch up."""
     seconds = load.width * np.arange(load.first, load.first + len(load.steady))
-    spike = (seconds + load.width > pace["spike_seconds"]) & (seconds < 3 * pace["spike_seconds"])
+    spike = (seconds + load.width > pace["spike_seconds"]) & (seconds < CAUGHT_UP * pace["spike_seconds"])
     return load.steady[~spike]
 
 
@@ -255,7 +258,7 @@ def _behind(race: Race) -> Estimate | None:
     goal, seconds = pace["docs_per_second"], pace["spike_seconds"]
     if not pace["spike_docs_per_second"]:
         return rates.falling_behind(race, goal)
-    return rates.falling_behind(race, goal, 0, seconds) or rates.falling_behind(race, goal, 3 * seconds)
+    return rates.falling_behind(race, goal, 0, seconds) or rates.falling_behind(race, goal, CAUGHT_UP * seconds)
 
 
 def _late(race: Race) -> str:
