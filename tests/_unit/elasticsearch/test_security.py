@@ -69,12 +69,15 @@ def test_a_private_file_is_made_anew_whoever_could_read_what_was_there(tmp_path)
 def test_a_cluster_gets_a_certificate_for_its_host_and_leaves_no_key_whatever_a_killed_one_left(tmp_path, monkeypatch):
     for left in ("x.p12", "x.pem"):
         (tmp_path / left).write_bytes(b"of a start that was killed")
-    umask, ran = [], subprocess.run
-    monkeypatch.setattr(
-        subprocess, "run", lambda *a, **options: (umask.append(options.get("umask")), ran(*a, **options))[1]
-    )
+    umasks, run = set(), subprocess.run
+
+    def noted(*args, umask, **options):
+        umasks.add(umask)
+        return run(*args, umask=umask, **options)
+
+    monkeypatch.setattr(subprocess, "run", noted)
     made = create(tmp_path, "x", "127.0.0.9")
-    assert set(umask) == {0o077}, "the key is nobody else's while it is there"
+    assert umasks == {0o077}, "the key is nobody else's while it is there"
     assert list(tmp_path.iterdir()) == [made.certificate] == [tmp_path / "x.pem"]
     assert made.certificate.stat().st_mode & 0o077 == 0o044
     signed = ssl.PEM_cert_to_DER_cert(made.certificate.read_text())
