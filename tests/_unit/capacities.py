@@ -151,3 +151,8 @@ def row(race, title, name):
 def holds(race, claim):
     """Whether a published statement does."""
     return row(race, "published", claim)["holds"]
+
+
+def seconds(costs, shards, replicas, documents=DOCUMENTS):
+    """Of the busiest of three nodes per request."""
+    return costs.seconds(model.spread(3, shards, replicas), shards, documents)

@@ -5,17 +5,16 @@ import re
 from dataclasses import replace
 
 import pytest
-from capacities import COSTS, DOCUMENTS, INDEX_COSTS, holds, made, row, sections, text_of
+from capacities import COSTS, DOCUMENTS, INDEX_COSTS, made, row, seconds, sections, text_of
 
 from _tools.report import limits
 from _tools.report.answer import answer_of
 from _tools.report.cells import compared_in
-from _tools.report.stats import Estimate
 from _tools.report.text import started
 from _tools.report.write import sheets
 from cluster_metrics.capacity._report import cells as capacity_cells
-from cluster_metrics.capacity._report import claims, model
-from cluster_metrics.capacity.challenge import CLIENTS, MONITOR
+from cluster_metrics.capacity._report import model
+from cluster_metrics.capacity.challenge import MONITOR
 
 
 @pytest.mark.parametrize(
@@ -30,81 +29,6 @@ def test_throughput_is_that_of_the_costs_and_pass_0_counts_for_nothing(challenge
         costs = COSTS if kind == "capacity-query" else INDEX_COSTS
         expected = 1 / costs.seconds(model.spread(3, cell.shards, cell.replicas), cell.shards, DOCUMENTS)
         assert cell.rates() == pytest.approx([expected] * 3, rel=2e-3)
-
-
-def test_claims_of_the_articles_are_judged_by_the_interval():
-    claim = "2 shards with 1 replica on three nodes stay below three nodes"
-    even = {f"{s}s-{r}r": 1.0 for s in (1, 2, 3) for r in (0, 1, 2)}
-    race = made("r", "capacity-query", 6, shape=even)
-    alone, all_three = (COSTS.seconds(model.spread(3, s, r), s, DOCUMENTS) for s, r in ((1, 2), (3, 0)))
-    assert all_three / alone > 1.2
-    assert holds(race, "fully replicated, one shard reaches three nodes") == "no"
-    assert holds(made("r", "capacity-query", 6, shape=even | {"2s-1r": 0.3}), claim) == "yes"
-    assert holds(made("r", "capacity-query", 6, shape=even | {"2s-1r": 3.0}), claim) == "no"
-    few = made("r", "capacity-query", 5, shape=even | {"2s-1r": 0.3})
-    assert holds(few, claim) == "too few passes, it takes 6"
-
-
-@pytest.mark.parametrize(
-    "low, high, said",
-    [(0.35, 0.45, "yes"), (0.3, 0.4, "undecided"), (0.4, 0.5, "undecided"), (0.3, 0.5, "undecided")]
-    + [(0.2, 0.33, "no"), (0.47, 0.5, "no")],
-)
-def test_a_claim_is_judged_only_where_the_whole_interval_lies_on_one_side_of_its_bounds(low, high, said):
-    claim = claims.Claim("leaves 40 %", "3s-2r / 3s-0r", 0.34, 0.46, lambda cells: None)
-    assert claims.holds(Estimate(6, (low + high) / 2, low, high, 0.1), claim) == said
-
-
-def test_claims_about_indexing_say_which_bound_bears_them_out():
-    (table,) = (t for section in sections(made("r", "capacity-indexing"), "published") for t in section.tables)
-    found = {row["claim"]: row["bounds"] for row in table.rows}
-    assert found["a second shard raises throughput"] == "over 1"
-    assert found["full replication of 3 shards leaves 40 %"] == "0.340 to 0.460"
-
-
-@pytest.mark.parametrize(
-    "claim, of, bounds",
-    [
-        ("a second shard on a second node doubles throughput", "2s-0r / 1s-0r", "1.70 to 2.30"),
-        ("a third shard on a third node triples it", "3s-0r / 1s-0r", "2.55 to 3.45"),
-        ("a replica does as much as a second shard", "1s-1r / 2s-0r", "0.850 to 1.15"),
-        ("2 shards with 1 replica on three nodes stay below three nodes", "2s-1r / 3s-0r", "0 to 1.00"),
-        ("3 shards with 1 replica reach three nodes", "3s-1r / 3s-0r", "0.850 to 1.15"),
-        ("fully replicated, one shard reaches three nodes", "1s-2r / 3s-0r", "0.850 to 1.15"),
-        ("fully replicated, shards make no difference", "3s-2r / 1s-2r", "0.850 to 1.15"),
-    ],
-)
-def test_claims_about_searches_are_about_the_cells_that_they_speak_of(claim, of, bounds):
-    (table,) = (t for section in sections(made("r", "capacity-query"), "published") for t in section.tables)
-    found = {row["claim"]: (row["what"], row["bounds"]) for row in table.rows}
-    assert found[claim] == (of, bounds)
-
-
-@pytest.mark.parametrize(
-    "name, base, ratio, expected",
-    [
-        ("2s-0r", "1s-0r", 1.5, "yes"),
-        ("2s-0r", "1s-0r", 0.8, "no"),
-        ("3s-0r", "2s-0r", 1.5, "yes"),
-        ("3s-0r", "2s-0r", 0.8, "no"),
-        ("2s-1r", "2s-0r", 0.9, "no"),
-        ("2s-1r", "2s-0r", 0.5, "yes"),
-        ("2s-1r", "2s-0r", 0.3, "no"),
-        ("3s-1r", "3s-0r", 0.5, "yes"),
-    ],
-)
-def test_claims_about_indexing_are_judged_by_their_bounds(name, base, ratio, expected):
-    of, against = (seconds(INDEX_COSTS, int(cell[0]), int(cell[3])) for cell in (name, base))
-    race = made("r", "capacity-indexing", 6, shape={name: ratio * of / against})
-    (table,) = (table for section in sections(race, "published") for table in section.tables)
-    assert [row["holds"] for row in table.rows if row["what"] == f"{name} / {base}"] == [expected]
-
-
-def test_full_replication_at_40_percent_holds_where_it_is_so():
-    base = INDEX_COSTS.seconds(model.spread(3, 3, 0))
-    factor = 0.4 * INDEX_COSTS.seconds(model.spread(3, 3, 2)) / base
-    race = made("r", "capacity-indexing", 6, shape={"3s-2r": factor})
-    assert holds(race, "full replication of 3 shards leaves 40 %") == "yes"
 
 
 def test_the_fixed_cost_of_a_shard_is_set_against_its_documents():
@@ -220,74 +144,6 @@ def test_the_answer_is_the_layout_with_most_throughput_and_what_limits_it(challe
     assert [warning.kind for warning in answer.warnings] == ["too-few"]
 
 
-def test_nodes_that_share_the_cores_freely_are_warned_of():
-    assert [w.kind for w in answer_of(made("r", "capacity-query", passes=6, cores=0)).warnings] == ["shared-cores"]
-    drifting = made("r", "capacity-query", passes=6, held_by="nothing")
-    assert [w.kind for w in answer_of(drifting).warnings] == ["shared-cores"]
-
-
-@pytest.mark.parametrize("process, busy, warned", [(0.95, 0.5, ["client-limited"]), (0.95, 1.0, []),
-                                                   (0.85, 0.5, ["not-saturated"])])  # fmt: skip
-def test_a_client_at_its_limit_is_told_from_too_few_clients(process, busy, warned):
-    race = made("r", "capacity-query", 6, busy=busy, process=process)
-    for look in race.of(MONITOR):
-        look.meta["processes"] = json.dumps(json.loads(look.meta["processes"]) | {"8": 0.1 * look.at})
-    found = answer_of(race).warnings
-    assert [w.kind for w in found] == warned
-    one = capacity_cells.cells_of(race, "capacity-query")["1s-0r"].passes[1]
-    if warned == ["client-limited"]:
-        assert "1s-0r, 1s-1r" in found[0].seen and found[0].value == 9
-        assert found[0].option.startswith("lower NODE_CORES, or run the load driver")
-        assert capacity_cells.bottleneck(one, race) == "the client, a process of which used 95% of a core"
-    elif not warned:
-        assert capacity_cells.bottleneck(one, race).startswith("node 1 (100%)")
-
-
-def test_a_machine_that_is_full_before_its_nodes_are_is_a_limit_of_the_client():
-    race = made("r", "capacity-query", 6, busy=0.5)
-    for look in race.of(MONITOR):
-        look.meta["host_idle_ms"] = 0.0
-    (warning,) = answer_of(race).warnings
-    assert warning.kind == "client-limited"
-    free = replace(race, target=[{k: v for k, v in n.items() if "cpu" not in k} for n in race.target])
-    assert [w.kind for w in answer_of(free).warnings] == ["shared-cores"]
-    (warning,) = answer_of(replace(free, local=False)).warnings
-    assert (warning.kind, warning.value) == ("client-limited", 9)
-    assert warning.option == "run the load driver on a machine of its own or on several"
-
-
-def test_clients_are_told_and_advised_by_cell():
-    of = {"1s-0r": 5, "other": 20}
-    race = made("r", "capacity-query", 6, busy=0.4, parameters={"capacity_clients": of})
-    shown = {name: row(race, "Searches: throughput", name)["clients"] for name in ("1s-0r", "3s-2r")}
-    assert shown == {"1s-0r": 5, "3s-2r": 20}
-    assert {r["clients"] for r in sheets(race)[0].rows if r["cell"] == "1s-0r"} == {5}
-    (warning,) = answer_of(race).warnings
-    advised = json.loads(
-        warning.option[len("raise capacity_clients, to ") : -len(" or more, or race with CALIBRATE=1")]
-    )
-    assert advised["1s-0r"] == 12 and advised["3s-2r"] == 48 and advised["other"] == 20 and len(advised) == 10
-    assert CLIENTS.check(advised) == advised
-    idle = made("r", "capacity-query", 6, busy=0.001)
-    assert '"1s-0r": 256' in answer_of(idle).warnings[0].option
-
-
-@pytest.mark.parametrize("busy, warned", [(1.0, []), (0.91, []), (0.89, ["not-saturated"])])
-def test_cells_that_leave_every_node_idle_are_warned_of(busy, warned):
-    found = answer_of(made("r", "capacity-query", passes=6, busy=busy)).warnings
-    assert [w.kind for w in found] == warned
-    if warned:
-        assert "1s-0r, 1s-1r" in found[0].seen and found[0].value == 9
-        assert found[0].option.startswith('raise capacity_clients, to {"1s-0r": 9, "1s-1r": 9, ')
-        assert found[0].option.endswith('"3s-2r": 9, "other": 8} or more, or race with CALIBRATE=1')
-
-
-def test_a_pass_that_the_monitor_did_not_see_left_no_node_idle():
-    race = made("r", "capacity-query", passes=6)
-    seen = [s for s in race.samples if s.kind != MONITOR or s.meta["pass"] > 4]
-    assert answer_of(replace(race, samples=seen)).warnings == []
-
-
 @pytest.mark.parametrize("challenge, part", [("capacity-query", "query"), ("capacity-index", "ingest")])
 def test_shards_and_replicas_are_changes_held_against_one_shard(challenge, part):
     name = {"capacity-index": "capacity-indexing"}.get(challenge, challenge)
@@ -352,11 +208,6 @@ def test_in_a_mixed_race_cells_are_held_against_one_at_the_same_rate():
 def test_the_unit_of_replication_is_named_in_good_english():
     text = limits.section(made("a", "capacity-query")).text
     assert "Intervals come from 3 passes of one race" in text and "The median of fewer than 6 passes has none." in text
-
-
-def seconds(costs, shards, replicas, documents=DOCUMENTS):
-    """Of the busiest of three nodes per request."""
-    return costs.seconds(model.spread(3, shards, replicas), shards, documents)
 
 
 def test_a_mixed_race_says_what_more_documents_leave_of_the_searches_of_the_best_layout():
