@@ -74,7 +74,9 @@ def test_each_node_with_data_is_held_to_its_share_once_all_are_ready(launcher, m
 
     monkeypatch.setattr(launcher, "_wait_until_ready", ready)
     monkeypatch.setattr(cpu, "hold", lambda name, pids: done.append((name, pids)))
-    (launcher.root / "elasticsearch-8.0.0" / "bin" / "elasticsearch").write_text("#!/bin/sh\nsleep 60\ntrue\n")
+    (launcher.root / "elasticsearch-8.0.0" / "bin" / "elasticsearch").write_text(
+        "#!/bin/sh\nsleep 60 &\ntrap 'kill $!' TERM\nwait\n"
+    )
     cluster = launcher.start("some", nodes=2, cores=0.4, coordinator=True)
     launcher.stop("some")
     pids = [[process.pid for process in family] for family in families]
