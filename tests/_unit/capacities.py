@@ -40,14 +40,8 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
                     at += 10_000
                     noise = np.exp(spread * rng.standard_normal()) * (shape or {}).get(f"{shards}s-{replicas}r", 1.0)
                     noise *= changes.get("of_pass", {}).get(number, 1.0)
-                    table, busy = model.spread(on, shards, replicas), changes.get("busy", 1.0)
-                    times = changes.get("times", {}).get(f"{shards}s-{replicas}r", float)
-                    together = changes.get("together", model.Together())
-                    cell = _cell(
-                        challenge, number, shards, replicas, docs, noise, at, busy * cores, table, times, together
-                    )
-                    compiling = changes.get("compiling", {}).get(number)
-                    samples += _compiling(_with_processes(cell, changes.get("process")), compiling)
+                    of = (challenge, number, shards, replicas, docs, noise, at)
+                    samples += _cell(*of, model.spread(on, shards, replicas), changes.get("busy", 1.0) * cores, changes)
     parameters = {
         "passes": passes,
         "words_mapping": "heavy",
@@ -63,26 +57,9 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
     return Race(document, samples, changes.get("failed", {}), parameters, nodes, {}, True)
 
 
-def _with_processes(samples, cores):
-    """Looks tell the CPU time of a process of Rally that uses so many cores; none without them."""
-    for sample in samples:
-        if sample.kind == "capacity-monitor" and cores is not None:
-            sample.meta["processes"] = json.dumps({"7": cores * sample.at})
-        yield sample
-
-
-def _compiling(samples, part):
-    """Looks tell that of the CPU time of the first node so much went into compiling; nothing of it without a part."""
-    for sample in samples:
-        if sample.kind == "capacity-monitor" and part is not None:
-            nodes = json.loads(sample.meta["nodes"])
-            nodes["node 1"]["compiler_ms"] = part * nodes["node 1"]["cpu_ms"]
-            sample.meta["nodes"] = json.dumps(nodes)
-        yield sample
-
-
-def _cell(challenge, number, shards, replicas, docs, noise, at, cores, table, times, together):
-    meta = {"cell": f"{shards}s-{replicas}r" + (f"-{docs}" if docs else ""), "pass": number, "success": True}
+def _cell(challenge, number, shards, replicas, docs, noise, at, table, cores, changes):
+    name, together = f"{shards}s-{replicas}r", changes.get("together", model.Together())
+    meta = {"cell": name + (f"-{docs}" if docs else ""), "pass": number, "success": True}
     more = {"shards": shards, "replicas": replicas, "rate": docs, "documents": DOCUMENTS}
     yield Sample("capacity-prepare", at, "prepare", 1.0, meta | more | {"shard_table": json.dumps(table)})
     query_s, index_s = COSTS.seconds(table, shards, DOCUMENTS), INDEX_COSTS.seconds(table)
@@ -92,21 +69,23 @@ def _cell(challenge, number, shards, replicas, docs, noise, at, cores, table, ti
     elif docs:
         left = 1 - docs * index_s - together.taken(model.most_copies(table))
         rates["capacity-query"] = noise * left / query_s
+    when = changes.get("times", {}).get(name, float)
     for kind, rate in rates.items():
         answered = BULK if kind == "capacity-index" and not docs else 1
         of_kind = meta | ({"success-count": answered} if kind == "capacity-index" else {})
         for i in range(int(rate / answered * SECONDS) + 1):
-            start = at + 1 + round(1000 * SECONDS * times(i * answered / rate / SECONDS))
+            start = at + 1 + round(1000 * SECONDS * when(i * answered / rate / SECONDS))
             yield Sample(kind, start, kind, 5.0, of_kind)
+    compiling, process = changes.get("compiling", {}).get(number), changes.get("process")
     for second in range(SECONDS):
-        nodes = {
-            node: {"at": at + 1000 * second, "cpu_ms": 1000 * cores * second, "queue": second, "rejected": 0}
-            for node in table
-        }
-        figures = {"client_cpu_ms": 200.0 * second, "host_busy_ms": 1500.0 * second, "host_idle_ms": 500.0 * second}
-        yield Sample(
-            "capacity-monitor", at + 1000 * second, "monitor", 2.0, meta | figures | {"nodes": json.dumps(nodes)}
-        )
+        now = at + 1000 * second
+        nodes = {node: {"at": now, "cpu_ms": 1000 * cores * second, "queue": second, "rejected": 0} for node in table}
+        if compiling is not None:
+            nodes["node 1"]["compiler_ms"] = compiling * nodes["node 1"]["cpu_ms"]
+        looked = {"client_cpu_ms": 200.0 * second, "host_busy_ms": 1500.0 * second, "host_idle_ms": 500.0 * second}
+        if process is not None:
+            looked["processes"] = json.dumps({"7": process * now})
+        yield Sample("capacity-monitor", now, "monitor", 2.0, meta | looked | {"nodes": json.dumps(nodes)})
 
 
 def curve(race_id="x", rates=(20, 40, 60, 80, 90), passes=6, seconds=60, **parameters):

@@ -7,6 +7,7 @@ ours.
 """
 
 import itertools
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
@@ -169,7 +170,7 @@ class IndexModel:
 
     def _cost(self, terms: Sequence[float]) -> float:
         costs = [self.primary_s, self.replica_s, self.copy_s, self.request_s, self.remote_s]
-        return float(np.dot(terms, costs))
+        return sum(map(operator.mul, terms, costs))
 
     @classmethod
     def fitted(cls, cells: Iterable[Measured]) -> "IndexModel":

@@ -78,6 +78,6 @@ def test_the_lists_that_the_templates_loop_over_are_those_of_the_records():
         assert json.loads(listed.group(1)) == list(choices)
 
 
-@pytest.mark.parametrize("name", pages())
-def test_generated_pages_are_what_make_docs_writes(name):
-    assert (ROOT / name).read_text() == pages()[name]
+@pytest.mark.parametrize("name, text", pages().items(), ids=list(pages()))
+def test_generated_pages_are_what_make_docs_writes(name, text):
+    assert (ROOT / name).read_text() == text
