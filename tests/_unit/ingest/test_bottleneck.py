@@ -324,8 +324,10 @@ def test_a_cell_is_told_by_what_it_counted_and_by_looks_in_its_time():
     two = [{"node": name, "cores": 2, "version": "8"} for name in ("target-1", "target-2")]
     busiest = u.of_cells(replace(of, target=two), ("clients", "size"))["x"]
     assert busiest.parts == pytest.approx({"target-1": 0.5}), "of several nodes each by itself, as the monitor saw it"
-    shards = u.of_cells(replace(of, parameters=of.parameters | {"number_of_shards": 4}), ("clients", "size"))["x"]
-    assert shards.throttled == pytest.approx(0.05), "each shard counts its time"
+    assert busiest.throttled == pytest.approx(0.2)
+    shards = of.parameters | {"number_of_shards": 3, "number_of_replicas": 1}
+    held = u.of_cells(replace(of, target=two, parameters=shards), ("clients", "size"))["x"]
+    assert held.throttled == pytest.approx(0.2 / 3), "each of the six shards counts its time, three on a node"
     apart = u.of_cells(replace(of, local=False), ("clients", "size"))["x"]
     assert apart.machine is None
 

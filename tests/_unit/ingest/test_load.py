@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.ingest.account import _agree
 from cluster_metrics.ingest.load import ClientParams, IngestPace, lay_out_epochs, pace_of, slices
-from cluster_metrics.wire.bulk import BulkCounts
+from cluster_metrics.wire.bulk import FILTER, Backoff, BulkCounts
 
 LOAD = {"rows_per_epoch": 2500, "epochs": 2, "bulk_indexing_clients": 3, "bulk_size": 100}
 
@@ -97,10 +97,13 @@ def test_a_paced_load_has_a_spike_after_as_long_a_steady_rate():
     assert [b - a for a, b in zip(steady, steady[1:])] == pytest.approx([0.5] * (len(steady) - 1))
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_a_client_compresses_its_requests_where_that_is_asked_for(asked):
-    source = ClientParams(None, [1], values(compress_requests=asked), 0, 1)
-    assert source._common["options"]["compress"] is asked
+@pytest.mark.parametrize("compress, response, path", [(True, "filtered", FILTER), (False, "full", "")])
+def test_a_client_sends_its_requests_as_the_track_parameters_say(compress, response, path):
+    given = {"compress_requests": compress, "bulk_response": response, "ingest_pipeline": "mine"}
+    given |= {"bulk_retries": 3, "bulk_retry_pause_ms": 200, "number_of_shards": 2}
+    options = ClientParams(iter([({}, 1.0)]), [1], values(**given), 0, 1).params()["options"]
+    backoff = Backoff(3, 0.2, one_by_one=True)
+    assert options == {"filter_path": path, "compress": compress, "backoff": backoff, "pipeline": "mine"}
 
 
 def paced(pace, clients, bulk_size, until, documents=None):
@@ -135,6 +138,12 @@ def test_after_a_shorter_request_less_time_passes():
     pace = {"docs_per_second": 1000.0, "spike_docs_per_second": 0.0, "spike_seconds": 0.0}
     due = paced(pace, 2, 300, 600.0, lambda number: 100 if number % 4 == 3 else 300)
     assert sum(sent for _, sent in due) == pytest.approx(600_000, rel=0.002)
+
+
+def test_after_a_request_that_failed_as_much_time_passes_as_after_others():
+    pace = {"docs_per_second": 1000.0, "spike_docs_per_second": 0.0, "spike_seconds": 0.0}
+    due = paced(pace, 2, 300, 60.0, lambda number: 0 if number % 4 == 3 else 300)
+    assert [at for at, _ in due] == pytest.approx([0.3 * number for number in range(1, 200)])
 
 
 def test_a_pace_is_that_of_documents_or_else_of_their_bytes_by_day():

@@ -2,9 +2,12 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import schedules
@@ -156,22 +159,25 @@ def requests_of(source):
 REJECTED = {"status": 400, "error": {"type": "a_type", "reason": "no number"}}
 
 
-@pytest.mark.parametrize("sent_by, kind", [({}, "400 a_type"), ({"bulk_runner": "native"}, "400")])
-def test_a_request_and_the_note_of_its_client_tell_what_the_target_took(read, sent_by, kind):
-    track, notes, sizes = read("ingest", bulk_size=10, **sent_by), [], []
+def sent(read, sent_by, taken):
+    """Rally's records of a load of 30 documents in three requests, with the notes of its client and the bodies sent.
+
+    :param sent_by: track parameters.
+    :param taken: makes status and body of the answer to a request of a number of documents.
+    """
+    track, notes, bodies = read("ingest", bulk_size=10, **sent_by), [], []
     [(*_, task)] = loads(track, "ingest")
     corpus = next(c for c in track.corpora if c.name == NAME)
     generate_bodies(Metrics(**corpus.meta_data), 0, "json", Path(corpus.documents[0].document_file))
 
     async def answer(request):
-        body = {}
+        status, body = 200, {}
         if request.path.endswith("/_bulk"):
-            sizes.append(len(await request.read()))
-            taken = [{"index": {"status": 201}}] * (len((await request.text()).splitlines()) // 2 - 2)
-            body = {"took": 7, "errors": True, "items": [*taken, *2 * [{"index": REJECTED}]]}
+            bodies.append(await request.read())
+            status, body = taken(len(bodies[-1].splitlines()) // 2)
         else:
             notes.append((request.path, await request.json()))
-        return web.json_response(body, headers={"x-elastic-product": "Elasticsearch"})
+        return web.json_response(body, status=status, headers={"x-elastic-product": "Elasticsearch"})
 
     async def load():
         app = web.Application()
@@ -184,13 +190,42 @@ def test_a_request_and_the_note_of_its_client_tell_what_the_target_took(read, se
             finally:
                 await es.close()
 
-    found = asyncio.run(load())
+    return asyncio.run(load()), notes, bodies
+
+
+@pytest.mark.parametrize("sent_by, kind", [({}, "400 a_type"), ({"bulk_runner": "native"}, "400")])
+def test_a_request_and_the_note_of_its_client_tell_what_the_target_took(read, monkeypatch, sent_by, kind):
+    """Each look at the clock of the load, by which Rally's own runner is timed, finds it a second later."""
+    ticks = itertools.count(100).__next__
+    monkeypatch.setattr("cluster_metrics.ingest.load.time", SimpleNamespace(time=time.time, perf_counter=ticks))
+
+    def taken(documents):
+        items = [{"index": {"status": 201}}] * (documents - 2) + [{"index": REJECTED}] * 2
+        return 200, {"took": 7, "errors": True, "items": items}
+
+    found, notes, bodies = sent(read, sent_by, taken)
     assert [(weight, unit) for weight, unit, _ in found] == [(10, "docs")] * 3
     counted = {"epoch": 1, "client": 0, "success": False, "success-count": 8, "error-count": 2, "took": 7, "retries": 0}
     for _, _, meta in found:
         assert counted.items() <= meta.items() and "no number" in meta["error-description"]
+        assert meta["send_ms"] == 1000 or not sent_by
     [(path, note)] = notes
     assert path.endswith("/_doc/1-0") and note["span"]["started"] <= note["span"]["ended"]
     tally = {"sent": 30, "acknowledged": 24, "rejected": {kind: 6}, "requests": 3, "took_ms": 21.0}
-    tally["bytes_out"] = sum(sizes)
+    tally["bytes_out"] = sum(map(len, bodies))
     assert tally.items() <= note["tally"].items() and len(note["tally"]["reasons"]) == 1
+
+
+def test_a_request_that_the_target_has_no_room_for_is_sent_once_by_rallys_own_runner(read):
+    found, [(_, note)], bodies = sent(read, {"bulk_runner": "native"}, lambda _: (503, {"error": "no room"}))
+    assert len(bodies) == len(set(bodies)) == len(found) == 3
+    assert not any(meta["success"] for _, _, meta in found)
+    assert {"sent": 30, "acknowledged": 0, "rejected": {"HTTP 503": 30}}.items() <= note["tally"].items()
+
+
+@pytest.mark.parametrize("sent_by", [{}, {"bulk_runner": "native"}])
+def test_a_percentage_of_an_epoch_is_of_the_requests_of_a_client_whoever_reads_them(read, sent_by):
+    _, [(_, note)], bodies = sent(
+        read, sent_by | {"ingest_percentage": 60}, lambda _: (200, {"took": 1, "errors": False})
+    )
+    assert len(bodies) == 2 and note["tally"]["sent"] == 20
