@@ -90,6 +90,15 @@ def test_a_document_has_the_parts_of_a_line_as_its_fields():
         assert line.endswith(f'" {row["duration"]:.3f} {row["id"]}') and row["@timestamp"] == 1793491200
 
 
+def test_the_log_goes_on_from_block_to_block_and_from_second_to_second(monkeypatch):
+    monkeypatch.setattr(weblogs, "BLOCK_LINES", 50)
+    monkeypatch.setattr(weblogs, "LINES_PER_SECOND", 30)
+    rows = list(WebLogs(120, 7).rows())
+    blocks = [list(itertools.islice(records(7, block), 50)) for block in range(3)]
+    assert [row["id"] for row in rows] == [record[-1] for block in blocks for record in block][:120]
+    assert [row["@timestamp"] for row in rows] == [1793491200 + number // 30 for number in range(120)]
+
+
 def test_batches_are_no_more_lines_than_a_cell_takes(monkeypatch):
     assert [part.docs for part in WebLogs().parts()] == [1_000_000, *(MOST_BATCHED // lines for lines in BATCHES)]
     assert [part.docs for part in WebLogs(64).parts()] == [64, 64, 16, 4, 1]
@@ -136,6 +145,9 @@ def test_a_round_has_every_corpus_in_every_format_bulk_size_and_number_of_client
     assert (params["round"], params["settings"]["index.number_of_shards"], params["foreign"]) == (1, 2, False)
     assert {cell.send.keywords["backoff"] for cell, _, _ in params["cells"]} == {Backoff(3, 0.5, one_by_one=True)}
     assert [cell.name for cell, _, _ in source.params()["cells"]] != list(found)
+    changed = source.values | {"seed": 7, "delete_foreign_index": True}
+    other = IngestFormatsParams(source.track, {"parameters": changed, "warmup-iterations": 0}).params()
+    assert [cell.name for cell, _, _ in other["cells"]] != list(found) and other["foreign"] is True
 
 
 def test_a_cell_sends_the_documents_of_its_corpus_to_an_index_for_them(source):
@@ -159,15 +171,29 @@ def test_a_cell_sends_the_documents_of_its_corpus_to_an_index_for_them(source):
         assert mappings == mapped and cell.send.keywords["content_type"] == smile.CONTENT_TYPE
 
 
+def test_encoders_have_the_first_documents_of_each_corpus_to_encode(source, monkeypatch):
+    whole = source.params()["documents"]
+    monkeypatch.setattr(ingest_formats, "ENCODED", 40)
+    fewer = IngestFormatsParams(source.track, {"parameters": source.values, "warmup-iterations": 0}).params()
+    assert fewer["documents"] == {corpus: documents[:40] for corpus, documents in whole.items()}
+
+
 TICKS = {"perf_counter": 3, "process_time": 2, "time": 1}
 
 
 def test_every_encoder_encodes_every_document_with_its_action_in_each_round(monkeypatch):
     clocks = {name: itertools.count(100, step).__next__ for name, step in TICKS.items()}
     monkeypatch.setattr(ingest_formats, "time", SimpleNamespace(**clocks))
-    documents = [{"n": n} for n in range(3)]
-    params = {"round": 2, "cells": [], "settings": {}, "foreign": False, "documents": {"metrics": documents}}
+    ran, documents = [], [{"n": n} for n in range(3)]
+
+    async def run_cells(es, *about):
+        ran.append(about)
+        return []
+
+    monkeypatch.setattr(ingest_formats, "run_cells", run_cells)
+    params = {"round": 2, "cells": ["c"], "settings": {"s": 1}, "foreign": True, "documents": {"metrics": documents}}
     result = asyncio.run(IngestFormatsRunner()(FakeEs(None), params))
+    assert ran == [(2, ["c"], {"s": 1}, True)]
     found = {sample.pop("encoder"): sample for sample in result["dependent_timing"]}
     assert found.keys() == encoders().keys() >= {"json", "smile-32", "smile-64"}
     for name, sample in found.items():

@@ -192,6 +192,8 @@ def test_each_round_has_every_cell_in_an_order_of_its_own(track):
         },
     }
     orders = [[cell.name for cell, _, _ in r["cells"]] for r in rounds]
+    other = IngestDecompParams(track, params | {"parameters": params["parameters"] | {"seed": 7}}).params()
+    assert other["round"] == 0 and [cell.name for cell, _, _ in other["cells"]] != orders[0]
     assert len({tuple(sorted(order)) for order in orders}) == 1
     assert len({tuple(order) for order in orders}) == 3
 
@@ -294,13 +296,19 @@ def answered():
     """Sends a body to a server that answers as it is told, or to none.
 
     :param send: by which, requests unless told otherwise.
-    :param secured: key and certificate of the server, and client options.
+    :param secured: key and certificate of the server, or None, and client options.
+    :param late: whether it answers once nobody waits any more.
     """
 
-    def answered(status=0, body=b"", secured=None, send=send_by_requests):
+    def answered(status=0, body=b"", secured=None, send=send_by_requests, late=False):
+        asked, gone = answered.asked, threading.Event()
+
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
                 self.rfile.read(int(self.headers["content-length"]))
+                asked.append(self.headers)
+                if late:
+                    gone.wait(1)
                 self.send_response(status)
                 self.send_header("x-elastic-product", "Elasticsearch")
                 self.send_header("content-type", "application/json")
@@ -314,7 +322,7 @@ def answered():
                 pass
 
         with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
-            if secured:
+            if secured and secured[0]:
                 server.socket = secured[0].wrap_socket(server.socket, server_side=True)
             threading.Thread(target=server.serve_forever, daemon=True).start()
             port = server.server_port
@@ -334,9 +342,11 @@ def answered():
                 try:
                     return asyncio.run(sent())
                 finally:
+                    gone.set()
                     if status:
                         server.shutdown()
 
+    answered.asked = []
     return answered
 
 
@@ -346,6 +356,18 @@ TAKEN = json.dumps({"took": 7, "errors": False, "items": []}).encode()
 def test_requests_goes_through_no_proxy_of_the_environment(answered, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     assert answered(200, TAKEN).acknowledged == 2
+
+
+def test_requests_sends_the_password_of_the_client(answered):
+    answered(200, TAKEN, (None, {"basic_auth_user": "elastic", "basic_auth_password": "x"}))
+    assert [headers["authorization"] for headers in answered.asked] == ["Basic ZWxhc3RpYzp4"]
+    assert answered.asked[0]["content-type"] == "application/x-ndjson"
+
+
+def test_requests_waits_for_no_longer_than_it_says(answered, monkeypatch):
+    monkeypatch.setattr(ingest_decomp, "TIMEOUT_S", 0.05)
+    with pytest.raises(elasticsearch.ConnectionError, match="timed out"):
+        answered(200, TAKEN, late=True)
 
 
 def test_requests_trusts_what_the_client_trusts(answered, tmp_path):
@@ -401,11 +423,13 @@ def test_every_cell_is_asked_for_the_documents_of_each_production_query(track):
         assert cell.asks == asks
 
 
-def test_a_cell_sends_as_its_client_says_and_again_as_the_track_parameters_say(track):
+@pytest.mark.parametrize("foreign", [False, True])
+def test_a_cell_sends_as_its_client_says_and_again_as_the_track_parameters_say(track, foreign):
     given = {"rows_per_epoch": 2500, "cell_rows": 100, "bulk_retries": 3, "number_of_shards": 2}
+    given |= {"delete_foreign_index": foreign}
     params = IngestDecompParams(track, {"parameters": values(**given), "warmup-iterations": 0}).params()
     cells = {cell.name: cell for cell, _, _ in params["cells"]}
-    assert params["settings"]["index.number_of_shards"] == 2
+    assert (params["settings"]["index.number_of_shards"], params["foreign"]) == (2, foreign)
     types = {"json": "application/x-ndjson", "smile-32": smile.CONTENT_TYPE}
     for name, client in clients("cumulative", True, False).items():
         cell = cells[name]
