@@ -218,6 +218,13 @@ def test_the_rate_of_a_paced_load_is_that_outside_of_its_spike_and_a_spike_that_
     assert "too short for a spike" not in page(append, race(asked, short))
 
 
+def test_the_spike_of_a_paced_load_is_due_as_long_before_as_its_first_request_is_after_the_start():
+    """The first request is due when its 20,000 documents are, after 10 s."""
+    of = evenly(lambda s: 4000 if 50 <= s < 110 else 2000, seconds=200)
+    asked = "epochs:2,paced:true,bulk_size:20000,target_docs_per_second:2000,spike_minutes:1,spike_docs_per_second:4000"
+    assert dict(answer_of(of_append(race(asked, of))).lines())["spike"].startswith("reached: ")
+
+
 @pytest.mark.parametrize("part, verdict", [(0.985, "not reached"), (0.995, "reached")])
 def test_a_spike_is_reached_at_99_percent_of_its_rate(part, verdict):
     asked = f"epochs:2,target_docs_per_second:1000,spike_minutes:1,spike_docs_per_second:{round(2000 / part)}"

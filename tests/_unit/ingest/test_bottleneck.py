@@ -95,7 +95,9 @@ def test_throttling_is_that_of_the_node_which_is_throttled_most():
         looks = [look(at, **IDLE_NODE, throttled=part) for at in range(SECONDS)]
         for sample in looks:
             (node,) = json.loads(sample.meta["nodes"]).values()
-            sample.meta["nodes"] = json.dumps({f"target-{i}": node for i in (1, 2, 3)})
+            throttled = {i: node["index_throttle_ms"] * (i == 3) for i in (1, 2, 3)}
+            nodes = {f"target-{i}": node | {"index_throttle_ms": ms} for i, ms in throttled.items()}
+            sample.meta["nodes"] = json.dumps(nodes)
         requests = [bulk(0, c, i / 10, took=90, send_ms=95.0, parse_ms=0.0) for c in range(4) for i in range(200)]
         of = of_append(race("epochs:2,bulk_indexing_clients:4", [*requests, *looks, epoch_sample(0, clients=4)]))
         return named(of)
@@ -175,10 +177,11 @@ def cell(name, **meta):
 
 
 def test_cells_are_told_by_what_each_counted_itself():
+    slow = {"took_ms": 3600.0, "send_ms": 3800.0, "target_cpu_ms": 2000.0, "client_cpu_ms": 200.0}
     of = replace(
         race(),
         samples=[
-            cell("slow", took_ms=3600.0, send_ms=3800.0, target_cpu_ms=2000.0, client_cpu_ms=200.0),
+            *(cell("slow", rows_per_second=rate, **slow) for rate in (1.0, 1.0, 5.0)),
             cell("fast", target_cpu_ms=7800.0, client_cpu_ms=100.0, rows_per_second=2.0, took_ms=8000.0),
             cell("encoding", target_cpu_ms=400.0, client_cpu_ms=3900.0),
             cell("refreshed", target_cpu_ms=7800.0, refresh_wall_ms=2000.0, took_ms=8000.0),
@@ -228,12 +231,14 @@ OF_BOTH = {"machine": 0.9, "client": 1.0, "cores": {"a": 0.8}}
         (b.CLIENT, {"processes": {"7": 0.9, "8": 0.1}}, {"processes": {"7": 0.899, "8": 0.899}}),
         (b.CLIENT, OF_BOTH, OF_BOTH | {"machine": 0.899}),
         (b.TARGET, {"parts": {"a": 0.1, "b": 0.9}}, {"parts": {"a": 0.1, "b": 0.899}}),
+        (b.TARGET, OF_BOTH | {"cores": {"a": 0.6, "b": 0.6}}, {"machine": 0.899}),
         (b.TARGET, {"machine": 0.9, "cores": {"a": 0.5, "b": 0.4}}, {"machine": 0.9, "cores": {"a": 0.5, "b": 0.39}}),
         (b.THROTTLING, {"throttled": 0.1}, {"throttled": 0.099}),
         (b.DISK, {"disk": 0.9}, {"disk": 0.899}),
         (b.QUEUE, {"pauses": 0.1}, {"pauses": 0.099}),
         (b.CLIENTS, {"worked": 1.5}, {"worked": 1.51}),
         (b.CLIENTS, {"worked": 0.3, "threads": 5.0}, {"worked": 0.31, "threads": 5.0}),
+        (b.CLIENTS, {"worked": 1.5, "paced": True, "sent": 3.6}, {"worked": 1.5, "paced": True, "sent": 3.59}),
     ],
 )
 def test_a_limit_is_named_from_its_threshold_on(name, reached, below):
@@ -242,8 +247,8 @@ def test_a_limit_is_named_from_its_threshold_on(name, reached, below):
 
 
 def test_the_share_of_the_target_is_that_of_its_busiest_node():
-    (row,) = b.table({"1": replace(IDLE, parts={"a": 0.2, "b": 0.9, "c": 0.1})}, "epoch").rows
-    assert row["target"] == 0.9
+    (row,) = b.table({"1": replace(IDLE, parts={"a": 0.2, "b": 0.9, "c": 0.1}, worked=3.0)}, "epoch").rows
+    assert (row["target"], row["idle"]) == (0.9, 0), "no fewer cores than none are without a request"
 
 
 def test_what_was_not_told_and_merges_that_are_slowed_down_by_design_are_no_limit():
@@ -312,7 +317,8 @@ def test_a_load_is_told_by_what_its_requests_and_the_monitor_counted_in_its_time
 def test_a_cell_is_told_by_what_it_counted_and_by_looks_in_its_time():
     counted = {"refresh_wall_ms": 1000.0, "target_cpu_ms": 5000.0, "client_cpu_ms": 400.0, "clients": 2}
     counted |= {"bulk_size": 500, "retry_wait_ms": 800.0, "repeated_docs": 30, "send_ms": 6000.0, "took_ms": 2000.0}
-    looks = [look(at, throttled=0.2, disk=0.3) for at in (0, 2, 4)] + [look(6, throttled=0.9, disk=0.9)]
+    around = [look(at, throttled=0.9, disk=0.9) for at in (-2, 6)]
+    looks = [around[0], *(look(at, throttled=0.2, disk=0.3) for at in (0, 2, 4)), around[1]]
     of = replace(race(), samples=[cell("x", **counted), *looks])
     found = u.of_cells(of, ("clients", "size"))["x"]
     assert found.cores == pytest.approx({"all nodes": 1.0}) and found.parts == pytest.approx({"all nodes": 0.5})
@@ -330,12 +336,14 @@ def test_a_cell_is_told_by_what_it_counted_and_by_looks_in_its_time():
     assert held.throttled == pytest.approx(0.2 / 3), "each of the six shards counts its time, three on a node"
     apart = u.of_cells(replace(of, local=False), ("clients", "size"))["x"]
     assert apart.machine is None
+    full = u.of_cells(replace(race(), samples=[cell("x", target_cpu_ms=7600.0, client_cpu_ms=800.0)]), ("", ""))["x"]
+    assert full.machine == 1
 
 
 def test_what_cells_use_is_drawn_round_by_round():
     samples = [
         cell("x", round=1, target_cpu_ms=2000.0, client_cpu_ms=400.0),
-        cell("y", round=1, target_cpu_ms=4000.0, client_cpu_ms=400.0),
+        replace(cell("y", round=1, target_cpu_ms=4000.0, client_cpu_ms=400.0), at=1_004_000),
         replace(cell("x", round=2, target_cpu_ms=6000.0, client_cpu_ms=400.0), at=1_060_000),
     ]
     (figure,) = over_rounds(replace(race(), samples=samples), ("clients", "size"))

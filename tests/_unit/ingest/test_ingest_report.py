@@ -66,6 +66,18 @@ def test_requests_rejections_and_merges_are_drawn_beside_the_rate():
     assert all(-len(seen) < r["y"] < 1 for r in times)
 
 
+def test_requests_of_a_bucket_are_told_by_their_median_and_their_99th_percentile():
+    """Ten requests a second, which take 1 to 10 ms."""
+    requests = [replace(bulk(1, 0, i / 10, took=i % 10), value=1.0 + i % 10) for i in range(200)]
+    rate, beside = (f.spec for f in ingest.rate_section(race(samples=[*requests, epoch_sample(1)])).figures)
+    times = next(v["values"] for v in (layer["data"] for layer in beside["layer"]) if "series" in v["values"][0])
+    told = {"service time, median": 5.5, "service time, 99th percentile": 9.91, "took, median": 4.5}
+    assert [row["value"] for row in times if row["series"] in told] == pytest.approx([*told.values()] * 20)
+    buckets = next(v["values"] for v in (layer["data"] for layer in rate["layer"]) if len(v["values"]) > 5)
+    assert [b["end"] for b in buckets] == pytest.approx([*range(1, 20), 19.91])
+    assert [b["kind"] == timelines.STEADY for b in buckets] == [2 <= i < 19 for i in range(20)]
+
+
 def test_the_steady_window_leaves_out_the_start_and_clients_that_have_ended():
     found = rates.loads(race())[0]
     assert (found.first * found.width, found.end * found.width) == pytest.approx((2.0, 19.0), abs=0.5)
@@ -94,6 +106,9 @@ def test_parts_add_up_to_client_time():
     assert np.allclose(found["client"] + found["indexing"] + found["other"], found["whole"])
     assert np.allclose(found["whole"], 2 * 20 / 0.08)
     assert np.allclose(found["indexing"], 12 / 0.08)
+    uneven = ingest.parts([epoch_sample(1), epoch_sample(2, acknowledged=40_000, clients=4)])
+    assert uneven["whole"] == pytest.approx([2 * 20 / 0.08, 4 * 20 / 0.04])
+    assert uneven["indexing"] == pytest.approx([12 / 0.08, 12 / 0.04])
 
 
 def test_shares_stand_apart_from_those_of_the_reference():
@@ -143,24 +158,52 @@ def test_the_greatest_jump_of_percentiles_is_named():
 def test_a_jump_of_percentiles_is_one_to_half_as_much_again(last, said):
     of = {"50_0": 10.0, "100_0": last}
     other = {"50_0": 1.0, "100_0": 9.0}
-    rows = {"refresh-after-index": other, "index-append": of}
-    results = {"op_metrics": [{"task": task, "service_time": ms, "latency": ms} for task, ms in rows.items()]}
-    *_, found, told = ingest.times(replace(race(), document={"results": results}))
+    rows = {"refresh-after-index": (other, other), "index-append": (of, {"50_0": 30.0, "100_0": 90.0})}
+    results = [{"task": task, "service_time": ms, "latency": late} for task, (ms, late) in rows.items()]
+    *_, found, told = ingest.times(replace(race(), document={"results": {"op_metrics": results}}))
     assert told.startswith(said) and [row["step"] for row in found.rows] == [None, last / 10]
+    assert [(row["service_time"], row["latency"]) for row in found.rows] == [(10, 30), (last, 90)]
+
+
+def test_every_percentile_that_rally_told_is_shown():
+    told = dict(zip(("50_0", "90_0", "99_0", "99_9", "99_99", "100_0"), range(1, 7)))
+    results = {"op_metrics": [{"task": "index-append", "service_time": told, "latency": told}]}
+    _, found, _ = ingest.times(replace(race(), document={"results": results}))
+    shown = {row["percentile"]: row["latency"] for row in found.rows}
+    assert shown == dict(zip(("50", "90", "99", "99.9", "99.99", "100"), range(1, 7)))
+
+
+@pytest.mark.parametrize("asked, said", [("", "was not paced"), (",paced:true,target_docs_per_second:9", "was paced")])
+def test_what_latency_means_is_said_by_whether_the_load_was_paced(asked, said):
+    assert f"The load {said}" in ingest.times(race(f"epochs:2{asked}"))[0]
 
 
 def test_a_cluster_that_is_not_clean_is_warned_of():
-    begin = {"merge_ms": 12, "index_ms": 0, "merges_current": 2, "index_current": 0}
-    text = page(append, race(begin=begin))
-    assert "merges_total_time was 12 ms before the load" in text and "2 merges were under way" in text
-    assert "indexing_total_time" not in text
+    begin = {"merge_ms": 12, "merge_throttle_ms": 3, "index_ms": 0, "refresh_ms": 5, "flush_ms": 6}
+    begin |= {"merges_current": 2, "index_current": 7}
+    seen = {
+        "merges_total_time was 12 ms before the load": 12,
+        "merges_total_throttled_time was 3 ms before the load": 3,
+        "refresh_total_time was 5 ms before the load": 5,
+        "flush_total_time was 6 ms before the load": 6,
+        "2 merges were under way when the load began": 2,
+        "7 indexing requests were under way when the load began": 7,
+    }
+    for target in ("", ",target_docs_per_second:8000"):
+        found = append.warnings(race(f"epochs:2,bulk_indexing_clients:2{target}", begin=begin))
+        assert {w.seen: w.value for w in found if w.kind != "target-missed"} == seen
+        assert [w.kind for w in found] == ["target-missed"] * bool(target) + ["not-clean"] * 4 + ["not-alone"] * 2
+    used = append.warnings(race(begin=dict.fromkeys(begin, 0) | {"index_ms": 4}))
+    assert [(w.seen, w.value) for w in used] == [("indexing_total_time was 4 ms before the load", 4)]
     assert "Warning" not in page(append, race())
 
 
 def test_errors_are_counted_by_documents():
     samples = [*load(1, 0), bulk(1, 0, 5.0, **{"success-count": 60, "error-count": 40})]
-    samples.append(epoch_sample(1, sent=80_000, acknowledged=79_960))
-    assert "0.1 % of documents (40); 1 of" in page(ingest, race(samples=samples))
+    samples.append(epoch_sample(1, sent=80_000, acknowledged=79_960, found=79_950))
+    of = race(samples=samples)
+    assert "0.1 % of documents (40); 1 of" in page(ingest, of)
+    assert ingest.arrived(of).text.startswith("80,000 sent, 79,960 acknowledged, 79,950 found; ")
 
 
 def test_documents_that_were_sent_again_are_told_with_how_often_and_how_long():
@@ -325,17 +368,18 @@ def test_sheets_count_requests_by_epoch_and_bytes_in_megabytes(tmp_path):
     for sheet in sheets(race(samples=samples)):
         sheet.write_csv(tmp_path)
     with open(tmp_path / "es_profile_ingest_batches.csv") as f:
-        found = [[float(r[k]) for k in ("epoch", "batch", "client", "rows", "errors")] for r in csv.DictReader(f)]
-    assert found == [[1, 1, 0, 100, 0], [1, 2, 1, 100, 40], [2, 1, 1, 100, 0]]
+        keys = ("epoch", "batch", "client", "rows", "errors", "wall_ms", "took_ms")
+        found = [[float(r[k]) for k in keys] for r in csv.DictReader(f)]
+    assert found == [[1, 1, 0, 100, 0, 10, 7], [1, 2, 1, 100, 40, 10, 7], [2, 1, 1, 100, 0, 10, 7]]
     with open(tmp_path / "es_profile_ingest_epoch.csv") as f:
         first = next(csv.DictReader(f))
     assert [float(first[key]) for key in ("rows", "merge_mb", "translog_mb", "took_sum_ms")] == [79_960, 3, 0.5, 16_000]
 
 
 def test_documents_and_requests_of_older_races_are_told_as_far_as_they_were_recorded():
-    sizes = {"bytes_out": 960_000.0, "bytes_in": 40_000.0}
-    text = ingest.documents(race(samples=[*load(1, 0), epoch_sample(1, **sizes)]))
-    assert "12.0 bytes sent per document, 0.50 received" in text and "store: 50.0 bytes per document" in text
+    sizes = [{"bytes_out": 960_000.0, "bytes_in": 40_000.0}, {"bytes_out": 1_600_000.0, "bytes_in": 120_000.0}]
+    text = ingest.documents(race(samples=[*load(1, 0), *(epoch_sample(i, **of) for i, of in enumerate(sizes))]))
+    assert "16.0 bytes sent per document, 1.00 received" in text and "store: 50.0 bytes per document" in text
     assert "as JSON a row has 83.0, so 1.66 times that" in text
     assert "received" not in ingest.documents(race(samples=[*load(1, 0), epoch_sample(1, bytes_out=960_000.0)]))
     old = epoch_sample(1, retries=3)
