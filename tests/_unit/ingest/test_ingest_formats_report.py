@@ -6,6 +6,7 @@ from fakes import table
 from formats import BYTES, MORE, SIZES, WALL_S, in_json, of_pauses, race
 
 from _tools.report.answer import answer_of
+from _tools.report.text import number
 from _tools.report.verdicts import benjamini_hochberg
 from _tools.report.write import sheets
 from cluster_metrics.ingest._report import ingest_formats as explained
@@ -26,8 +27,11 @@ def test_what_is_kept_and_read_back_is_told_where_it_was_recorded():
     assert (row["plain"], row["own"]) == pytest.approx((700, 630))
     assert (row["store"].value, row["read"].value) == pytest.approx((0.9, 1.25))
     assert (row["store_verdict"], row["read_verdict"]) == ("improved", "regressed")
-    (row,) = table(explained.sections(race()), "kept").rows
-    assert "read" not in row
+    for encoding in BYTES:
+        of = race(read=1.25)
+        del next(sample for sample in of.samples if encoding in sample.cell).meta["read_ms"]
+        (row,) = table(explained.sections(of), "kept").rows
+        assert "read" not in row and "store" in row, "of what not all samples have nothing is said"
     (gain,) = [g for g in explained.changes(race(read=1.25)) if g.change.kinds == ("format",)]
     assert gain.costs["store"].value == pytest.approx(0.9)
 
@@ -54,7 +58,34 @@ def test_encoding_is_told_beside_json_and_beside_what_is_saved():
     slow = np.median(np.random.default_rng(1).uniform(1, 1.5, 20))
     assert [encoders[name]["cpu_s"].value for name in ("json", "smile-32")] == pytest.approx([6 * slow, 9 * slow])
     assert (encoders["json"]["bytes"], encoders["json"]["n"]) == (93.656, 20)
-    assert "metrics, 1 client, smile-32: saves" in {s.title: s.text for s in sections}["What encoding costs"]
+    even = of_pauses(0.0)
+    for sample in even.samples:
+        if sample.kind == "ingest-cell":
+            sample.meta["target_cpu_ms"] = 4 * sample.meta["wall_ms"]
+    told = {s.title: s.text for s in explained.sections(even)}["What encoding costs"]
+    assert f"metrics, 1 client, smile-32: saves {number(4 * 0.1 * sum(WALL_S.values()) / 4)} [" in told
+
+
+def test_an_encoder_is_held_against_json_of_the_same_corpus():
+    of = race()
+    for sample in [s for s in of.samples if s.kind == "encode-documents"]:
+        meta = sample.meta | {"corpus": "weblogs", "bytes": 350_000}
+        meta["client_cpu_ms"] *= 2 if sample.meta["encoder"] == "json" else 5
+        of.samples.append(replace(sample, cell=f"weblogs {sample.cell}", meta=meta))
+    found = table(explained.sections(of), "encoders").rows
+    assert [(row["documents"], row["encoder"], row["bytes"]) for row in found] == [
+        *(("metrics", encoder, 93.656) for encoder in BYTES),
+        *(("weblogs", encoder, 350) for encoder in BYTES),
+    ]
+    assert [row["ratio"].value for row in found] == pytest.approx([1, 1.5, 1, 3.75])
+
+
+def test_a_format_without_json_beside_it_is_held_against_none():
+    whole = race(batches=MORE)
+    alone = replace(whole, samples=[s for s in whole.samples if s.kind != "ingest-cell" or "json" not in s.cell])
+    titles = {section.title for section in explained.sections(alone)}
+    assert not {"Do the published statements hold?", "Larger documents", "What is kept, and reading it back"} & titles
+    assert "What a configuration costs" in titles and not {gain.change.kinds for gain in explained.changes(alone)}
 
 
 def test_all_verdicts_on_formats_are_judged_by_benjamini_and_hochberg(monkeypatch):

@@ -9,6 +9,7 @@ from fakes import values
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster_metrics.core.challenge import challenges
 from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.ingest.account import _agree
 from cluster_metrics.ingest.load import ClientParams, IngestPace, lay_out_epochs, pace_of, slices
@@ -157,6 +158,33 @@ def test_a_pace_is_that_of_documents_or_else_of_their_bytes_by_day():
     spike = {"spike_minutes": 2, "spike_docs_per_second": 900}
     found = pace_of(values(target_docs_per_second=700, **spike))
     assert (found["spike_docs_per_second"], found["spike_seconds"]) == (900, 120)
+
+
+def test_a_spike_takes_minutes_and_a_pace_a_target_of_documents_or_of_bytes():
+    with pytest.raises(exceptions.TrackConfigError, match=r"\[spike_minutes\] is \[0\], allowed is 1 or more"):
+        values(target_docs_per_second=1, spike_docs_per_second=9)
+    assert values(target_gb_per_day=1, paced=True, spike_docs_per_second=9, spike_minutes=1)["paced"]
+
+
+@pytest.mark.parametrize(
+    "name, given, encodings",
+    [
+        ("ingest", {}, ["json"]),
+        ("ingest", {"bulk_runner": "native", "bulk_response": "full"}, []),
+        ("append-no-conflicts-index-only", {}, ["json"]),
+        ("ingest-decomp", {}, ["json", "smile-32"]),
+    ],
+)
+def test_rows_are_encoded_beforehand_as_a_challenge_sends_them(name, given, encodings):
+    assert challenges()[name].encodings(values(**given)) == encodings
+
+
+def test_of_what_failed_only_that_counts_which_was_done_in_part():
+    partly = {"ingest-bulk": "success-count", "ingest-decomp": "round"}
+    for name in ("ingest", "append-no-conflicts-index-only", "ingest-decomp", "ingest-formats"):
+        assert {kind: of.partly for kind, of in challenges()[name].samples.items()} == {
+            kind: partly.get(kind) for kind in challenges()[name].samples
+        }
 
 
 def test_documents_that_agree_pass():

@@ -286,9 +286,10 @@ def test_clients_that_encode_share_the_rows_of_one():
 
 
 def test_a_cell_has_no_more_rows_than_an_epoch():
-    (derived,) = (record.derived for record in CHALLENGES if record.name == "ingest-decomp")
-    assert derived(values(rows_per_epoch=2500)) == {"cell_rows": 2500}
-    assert derived(values(rows_per_epoch=2500, cell_rows=2000)) == {"cell_rows": 2000}
+    derived = {record.name: record.derived for record in CHALLENGES}
+    for name, parameter in (("ingest-decomp", "cell_rows"), ("ingest-formats", "format_rows")):
+        found = [derived[name](values(rows_per_epoch=2500, **{parameter: rows})) for rows in (2501, 2000)]
+        assert [of[parameter] for of in found] == [2500, 2000]
 
 
 @pytest.fixture
