@@ -96,7 +96,7 @@ class FakeEs:
         self._options = {"max_retries": 3, "retry_on_timeout": False}
         self._clock = itertools.count()
         self._now = SimpleNamespace(contexts=[], raw=False)
-        self.requests, self.headers = [], []
+        self.requests, self.headers, self.timeouts = [], [], []
         node = SimpleNamespace(config=SimpleNamespace(host="127.0.0.1"), close=self._close)
         self.transport = SimpleNamespace(
             node_pool=SimpleNamespace(all=lambda: [node]), serializers=SimpleNamespace(serializers={})
@@ -151,6 +151,7 @@ class FakeEs:
         for attempt in range(self._options["max_retries"] + 1):
             self.requests.append((method, path, body))
             self.headers.append(headers)
+            self.timeouts.append(self._options.get("request_timeout"))
             self.on_request_start()
             found = self._answer(method, path, body)
             self.on_request_end()

@@ -91,6 +91,8 @@ def test_a_load_lasts_from_the_first_client_to_the_last_and_each_is_counted_as_l
     assert found["wall_ms"] == 10_000 and found["clients_ms"] == 4000 + 9000
     assert (found["sent"], found["acknowledged"], found["found"], found["took_ms"]) == (30, 30, 30, 2000)
     assert es.sent[-2:] == [f"DELETE /{ACCOUNT}", "GET /cluster-metrics/_stats/store,segments,translog"]
+    waited = {sent: seconds for sent, seconds in zip(es.sent, es.timeouts) if seconds}
+    assert waited == {"POST /cluster-metrics/_refresh": account.LONG_S}
 
 
 COUNTED = [

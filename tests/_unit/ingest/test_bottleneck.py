@@ -4,7 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from ingests import bulk, epoch_sample, look, of_append, race
+from fakes import rows
+from ingests import bulk, epoch_sample, load, look, of_append, race
 
 from _tools.docs.generated import ROOT
 from _tools.report.answer import answer_of
@@ -108,6 +109,13 @@ def test_throttling_is_that_of_the_node_which_is_throttled_most():
 def test_shards_keep_more_cores_busy_than_there_are_requests():
     assert named(loaded(clients=1, took=90)) == b.CLIENTS
     assert named(loaded(clients=1, took=90, params=",number_of_shards:4")) == b.UNKNOWN
+
+
+def test_several_loads_are_held_back_by_what_was_full_over_all_of_them():
+    looks = [look(at + begin, **IDLE_NODE, disk=disk) for begin, disk in ((0, 0.95), (100, 0.5)) for at in range(20)]
+    of = race(samples=[*load(1, 0), *load(2, 100), *looks, epoch_sample(1), epoch_sample(2)])
+    used = rows(ingest.sections(of), "usage by epoch")
+    assert [used[epoch]["bottleneck"] for epoch in ("1", "2")] == [b.DISK, b.CLIENTS] and named(of) == b.CLIENTS
 
 
 def test_a_paced_load_on_time_was_held_back_by_its_rate():

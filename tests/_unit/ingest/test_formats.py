@@ -102,6 +102,7 @@ def test_the_log_goes_on_from_block_to_block_and_from_second_to_second(monkeypat
 def test_batches_are_no_more_lines_than_a_cell_takes(monkeypatch):
     assert [part.docs for part in WebLogs().parts()] == [1_000_000, *(MOST_BATCHED // lines for lines in BATCHES)]
     assert [part.docs for part in WebLogs(64).parts()] == [64, 64, 16, 4, 1]
+    assert [count.documents for count in WebLogs(64).counts([], {})] == [64]
     monkeypatch.setattr(weblogs, "MOST_BATCHED", 40)
     log = WebLogs(64)
     made = [len(list(log.batches(lines))) for lines in BATCHES]

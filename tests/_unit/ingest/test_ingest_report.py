@@ -120,6 +120,8 @@ def test_shares_stand_apart_from_those_of_the_reference():
     assert [row["reference"] for row in beside.rows] == [0.47, 0.42, 0.11]
     assert [row["here"].value for row in beside.rows] == pytest.approx([0.55, 0.3, 0.15])
     assert counted.rows[0]["here"] == pytest.approx(250_000) and counted.rows[0]["reference"] == pytest.approx(76_867.2)
+    *_, uneven = ingest.reference(race(samples=[epoch_sample(1), epoch_sample(2, acknowledged=40_000)]))
+    assert uneven.rows[0]["here"] == pytest.approx((20_000 / 0.08 + 20_000 / 0.04) / 2)
 
 
 def test_what_requests_take_beyond_took_and_what_clients_do_beside_them_are_parts_of_the_whole():

@@ -187,6 +187,12 @@ def test_of_what_failed_only_that_counts_which_was_done_in_part():
         }
 
 
+@pytest.mark.parametrize("name", ["ingest", "append-no-conflicts-index-only"])
+def test_requests_of_a_load_and_no_others_may_be_due_at_a_pace(name):
+    found = {of.type: of.scheduler for of in challenges()[name].operations if of.scheduler}
+    assert found == {"ingest-bulk": IngestPace}
+
+
 def test_documents_that_agree_pass():
     _agree([1], 0, BulkCounts(sent=10, acknowledged=10), 10)
     _agree([1], 10, BulkCounts(sent=10, acknowledged=10), 10)

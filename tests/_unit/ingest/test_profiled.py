@@ -1,5 +1,7 @@
 """What a report of ingest-decomp says of the samples of CPU time that were taken of some of its cells."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fakes import rows, table
@@ -93,6 +95,13 @@ def test_without_a_sampler_a_report_has_no_word_of_it(race):
     plain = Race(race.document, [s for s in race.samples if s.kind != SAMPLED], {}, {})
     assert not {"components", "methods"} & {block.key for s in explained.sections(plain) for block in tables(s)}
     assert not files(plain)
+
+
+def test_a_sampler_that_failed_is_warned_of_before_all_else(race):
+    samples = [replace(s, meta=s.meta | {"not_sampled": "its node has ended"}) for s in race.samples]
+    lost = replace(race, samples=[s for s in samples if s.kind != SAMPLED])
+    assert next(explained.warnings(lost)).seen == "no CPU profile of 30 rounds, from round 1 on: its node has ended"
+    assert "What is missing of the profile" in {section.title for section in explained.sections(lost)}
 
 
 def tables(section):
