@@ -7,6 +7,7 @@ from ingests import bulk, epoch_sample, load, look, of_append, race
 
 from _tools.report import gate
 from _tools.report.answer import answer_of
+from _tools.report.text import percent
 from _tools.report.write import page_of
 from cluster_metrics.ingest._report import append_no_conflicts_index_only as append
 from cluster_metrics.ingest._report import rates
@@ -185,6 +186,9 @@ def test_a_verdict_on_a_target_takes_the_whole_interval_of_the_steady_rate(goal,
     assert verdict in page(append, of)
     average = rows(append.sections(of), "target")["steady rate, mean"]["rate"]
     assert average.low < 1000 < average.high and average.value == pytest.approx(1000, rel=0.02)
+    room = 1 if goal == 900 else 0  # which is told beyond the target
+    bounds = ", ".join(percent(bound / goal - room) for bound in (average.low, average.high))
+    assert f"[{bounds}]" in page(append, of)
     missed = [w.seen.split(":")[0] for w in append.warnings(of)]
     assert missed == {900: [], 1000: ["target too close to call"], 1100: ["target not reached"]}[goal]
 

@@ -55,7 +55,8 @@ def named(of, on_time=False):
     ],
 )
 def test_each_limit_is_named_by_its_figure(name, options):
-    assert named(loaded(**options)) == name
+    found = ingest.held_back(loaded(**options))
+    assert (found.name, found.of_client) == (name, name in (b.CLIENT, b.CLIENTS))
 
 
 def test_pauses_are_a_part_of_the_time_of_all_clients():
@@ -161,6 +162,7 @@ def test_one_client_that_misses_the_target_is_no_slow_cluster():
     assert target[1].startswith("not reached by these clients, what the cluster can take is not shown: ")
     (missed,) = [w for w in answer_of(of).warnings if w.kind == "target-missed"]
     assert "the cluster may carry more" in missed.text and "this cluster is not" not in missed.text
+    assert "try bulk_indexing_clients:2, or bulk_size:10000" in missed.text
     assert "**Not reached by these clients:** the steady rate is " in told(of)
     assert " What it can take is not shown." in told(of)
 
@@ -255,7 +257,9 @@ def test_a_limit_is_named_from_its_threshold_on(name, reached, below):
 
 
 def test_the_share_of_the_target_is_that_of_its_busiest_node():
-    (row,) = b.table({"1": replace(IDLE, parts={"a": 0.2, "b": 0.9, "c": 0.1}, worked=3.0)}, "epoch").rows
+    busy = replace(IDLE, parts={"a": 0.2, "b": 0.9, "c": 0.1}, worked=3.0, client=0.3)
+    (row,) = b.table({"1": busy}, "epoch").rows
+    assert (row["client"], row["process"]) == (0.3, 0.1)
     assert (row["target"], row["idle"]) == (0.9, 0), "no fewer cores than none are without a request"
 
 
@@ -371,3 +375,13 @@ def test_what_cells_use_is_drawn_round_by_round():
     looks = [look(at, disk=0.005, throttled=0.0) for at in (0, 2, 4, 60, 62, 64)]
     (figure,) = over_rounds(replace(race(), samples=[*samples, *looks]), ("clients", "size"))
     assert '"disk' in json.dumps(figure.spec) and "throttled" not in json.dumps(figure.spec)
+    for sample in looks:
+        (node,) = json.loads(sample.meta["nodes"]).values()
+        grown = {"index_throttle_ms": 0.1 * node["at"], "merge_throttle_ms": 0.3 * node["at"]}
+        sample.meta["nodes"] = json.dumps({"target-1": node | grown})
+    samples = [replace(s, meta=s.meta | {"retry_wait_ms": 800.0, "repeated_docs": 9}) for s in samples]
+    (figure,) = over_rounds(replace(race(), samples=[*samples, *looks]), ("clients", "size"))
+    points = next(v["values"] for v in (layer["data"] for layer in figure.spec["layer"]) if "series" in v["values"][0])
+    known = {"indexing throttled": 10, "merges throttled, all together": 30, "disk": 0.5, "pauses": 20}
+    last = {point["series"]: point["value"] for point in points if point["at"] == 60}
+    assert {series: last[series] for series in known} == pytest.approx(known)

@@ -23,7 +23,11 @@ def test_the_gain_of_larger_documents_stands_beside_their_bytes():
 
 
 def test_what_is_kept_and_read_back_is_told_where_it_was_recorded():
-    (row,) = table(explained.sections(race(read=1.25)), "kept").rows
+    of = race(read=1.25)
+    for sample in of.samples:
+        if sample.meta.get("bulk_size") == 100:  # of the other sizes the store is half as large
+            sample.meta["store_bytes"] *= 2
+    (row,) = table(explained.sections(of), "kept").rows
     assert (row["plain"], row["own"]) == pytest.approx((700, 630))
     assert (row["store"].value, row["read"].value) == pytest.approx((0.9, 1.25))
     assert (row["store_verdict"], row["read_verdict"]) == ("improved", "regressed")

@@ -1,5 +1,6 @@
 """Which load a race of several in JSON recommends."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -29,6 +30,7 @@ def test_a_race_in_json_alone_recommends_the_smallest_load_that_ties_with_the_fa
     assert by[2, 10_000]["verdict"] == "the fastest" and "ratio" not in by[2, 10_000]
     assert by[2, 1000]["ratio"].value == pytest.approx(4.8 / 4.82)
     assert by[2, 1000]["verdict"] == "equivalent within 3.0 %"
+    assert not any("decided_by" in row for row in loads)
     assert by[1, 1000]["verdict"] == by[2, 100]["verdict"] == "regressed"
     assert by[2, 1000]["rate"].value == pytest.approx(1e6 / 4.82 / 1.25, rel=0.05)
     text = {section.title: section.text for section in found}["Which load to take"]
@@ -82,6 +84,17 @@ def test_loads_that_share_no_round_are_held_against_none():
         replace(s, meta=s.meta | {"round": s.meta["round"] + 100 * (s.meta.get("clients") == 2)}) for s in of.samples
     ]
     assert "Which load to take" not in {s.title for s in explained.sections(replace(of, samples=apart))}
+    assert not [gain for gain in explained.changes(replace(of, samples=apart)) if "2 clients" in gain.change.text]
+
+
+def test_what_choosing_a_load_overstates_is_not_moved_by_rounds_that_were_slow_as_a_whole():
+    even, odd = in_json(race()), in_json(race())
+    for sample in odd.samples:
+        if sample.kind == "ingest-cell":
+            sample.meta["wall_ms"] *= 1 + sample.meta["round"] % 5
+    of = [{section.title: section.text for section in explained.sections(r)}["Which load to take"] for r in (even, odd)]
+    told = [re.search(r"overstates it by (\S+) % on average", text).group(1) for text in of]
+    assert told[0] == told[1]
 
 
 def test_loads_in_another_format_are_none_to_take():
