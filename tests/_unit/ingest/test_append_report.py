@@ -161,6 +161,8 @@ def test_a_load_that_was_on_time_was_held_back_by_its_rate_alone(goal, on_time):
     found = of_append(race(f"epochs:2,paced:true,target_docs_per_second:{goal}", samples))
     first, told = append.sections(found)[0].text.split("**")[1], dict(answer_of(found).lines())["held back by"]
     assert [text.startswith(RATE) for text in (first, told)] == [on_time] * 2
+    free = of_append(race(f"epochs:2,target_docs_per_second:{goal}", samples))
+    assert RATE not in dict(answer_of(free).lines())["held back by"]
 
 
 def evenly(rate, seconds=60):

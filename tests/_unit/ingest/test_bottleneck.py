@@ -90,6 +90,7 @@ def test_nodes_on_the_machine_of_the_client_have_its_cores_together():
     node = {"version": "8.17.2", "cores": 2}
     several = replace(of, local=True, target=[node | {"node": f"target-{i}"} for i in (1, 2, 3)])
     assert named(several) == named(replace(of, local=True)) == b.UNKNOWN
+    assert named(replace(several, local=None)) == b.CLIENTS, "where it is not known, each has its own"
 
 
 def test_throttling_is_that_of_the_node_which_is_throttled_most():
@@ -165,6 +166,8 @@ def test_one_client_that_misses_the_target_is_no_slow_cluster():
     assert "try bulk_indexing_clients:2, or bulk_size:10000" in missed.text
     assert "**Not reached by these clients:** the steady rate is " in told(of)
     assert " What it can take is not shown." in told(of)
+    enough = loaded(clients=1, took=90, params=",target_docs_per_second:500")
+    assert dict(answer_of(enough).lines())["target"].startswith("reached: ")
 
 
 def test_a_full_target_that_misses_the_target_is():
