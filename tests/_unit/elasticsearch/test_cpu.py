@@ -93,6 +93,7 @@ def test_a_group_gets_its_share_of_each_period_to_the_part_of_a_core(
     assert (group / quota).read_text().split()[0] == microseconds
     period = (group / ("cpu.max" if second else "cpu.cfs_period_us")).read_text().split()[-1]
     assert period == "100000"
+    assert not second or (tmp_path / "cgroup.subtree_control").read_text() == "+cpu"
     cpu.hold(NAME, [7])
     assert (group / "cgroup.procs").read_text() == "7"
 
@@ -100,7 +101,7 @@ def test_a_group_gets_its_share_of_each_period_to_the_part_of_a_core(
 @pytest.mark.parametrize(
     "mounts, controllers, kind, folder",
     [
-        (("memory cgroup rw,memory", "cpu cgroup rw,cpu,cpuacct"), "", "cgroup v1", "cpu"),
+        (("sets cgroup rw,cpuset", "acct cgroup rw,cpuacct", "cpu cgroup rw,cpu,cpuacct"), "", "cgroup v1", "cpu"),
         (("memory cgroup rw,memory", "all cgroup2 rw"), "cpu io", "cgroup v2", "all"),
         (("all cgroup2 rw",), "cpuset io", "", ""),
         (("cpu tmpfs rw,cpu",), "", "", ""),
@@ -115,4 +116,15 @@ def test_a_group_is_made_where_the_cpu_controller_is_whatever_a_killed_one_left(
     (tmp_path / "mounts").write_text("".join(f"none {tmp_path}/{mount} 0 0\n" for mount in mounts))
     monkeypatch.setattr(cpu, "Path", lambda path="": tmp_path / "mounts" if path == "/proc/mounts" else Path(path))
     assert cpu.make_group(NAME, 0.5) == cpu.make_group(NAME, 0.5) == kind
-    assert [made.parent.name for made in tmp_path.glob("*/cluster-metrics-*")] == ([folder] if folder else [])
+    made = list(tmp_path.glob("*/cluster-metrics-*"))
+    assert [group.parent.name for group in made] == ([folder] if folder else [])
+    for file in (file for group in made for file in group.iterdir()):
+        file.unlink()  # of a real one, these go with it
+    cpu.remove_group(NAME)
+    assert not list(tmp_path.glob("*/cluster-metrics-*"))
+
+
+@pytest.mark.parametrize("second", [True, False])
+def test_where_no_group_can_be_made_nothing_is_said_to_be_held(monkeypatch, tmp_path, second):
+    monkeypatch.setattr(cpu, "_controller", lambda: (tmp_path / "none", second))
+    assert cpu.make_group(NAME, 0.5) == ""

@@ -103,6 +103,9 @@ def test_what_stands_in_the_place_of_what_is_made_anew_is_removed(launcher, deco
     assert (node.lstat().st_uid, stat.S_IMODE(node.lstat().st_mode)) == (0, 0o755)
     for leaf in ("config", "logs", "tmp", "data"):
         assert (node / leaf).is_dir() and not (node / leaf).is_symlink() and (node / leaf).owner() == "nobody"
+        assert stat.S_IMODE((node / leaf).stat().st_mode) == 0o700
+    assert stat.S_IMODE((node / "config" / "elasticsearch.yml").stat().st_mode) == 0o600
+    assert (node / "config" / "jvm.options").read_text() == f"-Xlog:gc:file={node}/logs/gc.log\n"
     assert (node / "stdout.log").owner() == "root"
 
 
@@ -145,13 +148,20 @@ def test_data_are_kept_and_nothing_in_them_is_touched(launcher, decoy):
     assert state(data / "of-root") == before and (data / "link").is_symlink()
 
 
-def test_data_of_another_user_are_refused(launcher):
+@pytest.mark.parametrize("owner, held", [("root", ["nodes"]), ("daemon", ["nodes"]), ("daemon", [])])
+def test_data_of_another_user_are_refused(launcher, owner, held):
     prepare_node(launcher)
     data = launcher.root / "some-1" / "data"
-    (data / "nodes").mkdir()
-    os.chown(data, 0, 0)  # as a copy made by root
+    for name in held:
+        (data / name).mkdir()
+    shutil.chown(data, owner)  # of root: as a copy that it made
     with pytest.raises(NodeError, match="does not belong to the user nobody, as whom nodes run; give it to that user"):
         prepare_node(launcher)
+
+
+def test_nodes_that_root_starts_have_no_group_but_that_of_nobody():
+    nobody = pwd.getpwnam("nobody")
+    assert folders.unprivileged_user() == {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
 def test_all_may_read_what_is_opened_and_run_what_root_may_run(place):

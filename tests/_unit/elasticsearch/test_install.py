@@ -2,6 +2,7 @@ import hashlib
 import http.server
 import re
 import threading
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -63,6 +64,10 @@ def test_a_checksum_that_differs_keeps_nothing(tmp_path, registry, coordinates):
     "answers, said",
     [
         ({}, "is not pinned, has the registry's sha1; kept for later: sha256 "),
+        (
+            {".sha1": (200, f"{SHA1}  not-pinned-1.0.jar\n".encode())},
+            "is not pinned, has the registry's sha1; kept for ",
+        ),
         ({".sha1": (404, b"")}, "is not pinned, the registry has no checksum of it; kept for later: sha256 "),
     ],
 )
@@ -88,6 +93,18 @@ def test_what_a_version_before_fetched_is_the_first_download(tmp_path, registry)
     path.write_bytes(b"damaged later")
     with pytest.raises(InstallError, match="does not have the expected checksum"):
         fetch(FREE, tmp_path, registry)
+
+
+def test_a_registry_that_falls_silent_is_waited_for_a_minute(tmp_path, registry, monkeypatch):
+    waits, request = [], registry.requestor.request
+
+    def noted(*args, timeout=None, **options):
+        waits.append(timeout)
+        return request(*args, timeout=timeout, **options)
+
+    monkeypatch.setattr(registry.requestor, "request", noted)
+    fetch(FREE, tmp_path, registry)
+    assert waits == [60, 60]
 
 
 def test_folders_that_are_not_there_yet_are_made(tmp_path, registry):
@@ -171,7 +188,9 @@ def test_an_installation_that_lacks_a_module_is_made_anew_and_a_whole_one_is_lef
             (folder / home.name / "modules" / module).mkdir(parents=True)
 
     monkeypatch.setattr(installing, "_unpack", unpack)
+    (tmp_path / f"{home.name}.part" / home.name / "modules" / "of-a-killed-one").mkdir(parents=True)
     assert installing.install(version, tmp_path, tmp_path) == home
+    assert sorted(path.name for path in (home / "modules").iterdir()) == sorted(modules)
     (home / "config").mkdir()
     installing.install(version, tmp_path, tmp_path)
     assert made == [version] and (home / "config").is_dir()
@@ -189,14 +208,24 @@ def test_a_version_without_esql_says_so_and_fetches_nothing(tmp_path, monkeypatc
     assert capsys.readouterr().out.startswith("Elasticsearch 8.17.2 stays without ES|QL: no org.elasticsearch.plugin")
 
 
+def described(module):
+    return dict(line.split("=", 1) for line in (module / "plugin-descriptor.properties").read_text().splitlines())
+
+
 def test_a_module_describes_itself_and_what_it_extends(tmp_path):
     (tmp_path / "modules").mkdir()
     module = installing._add_module(
         tmp_path, "8.19.4", "of-ours", "what it does", "of.Ours", "extended.plugins=other\n"
     )
-    described = dict(line.split("=", 1) for line in (module / "plugin-descriptor.properties").read_text().splitlines())
-    assert described["name"] == module.name == "of-ours" and described["classname"] == "of.Ours"
-    assert (described["elasticsearch.version"], described["extended.plugins"]) == ("8.19.4", "other")
+    assert described(module) == {
+        "name": "of-ours",
+        "description": "what it does",
+        "version": "8.19.4",
+        "elasticsearch.version": "8.19.4",
+        "java.version": "17",
+        "classname": "of.Ours",
+        "extended.plugins": "other",
+    }
 
 
 def test_an_installation_that_fails_leaves_that_of_before(tmp_path, monkeypatch):
@@ -216,7 +245,10 @@ def test_an_installation_that_fails_leaves_that_of_before(tmp_path, monkeypatch)
     "processing, options",
     [
         ((), ["-proc:none"]),
-        (("of.Processor", [Path("p.jar")]), ["-processorpath", "p.jar", "-processor", "of.Processor"]),
+        (
+            ("of.Processor", [Path("p.jar")]),
+            ["-processorpath", "p.jar", "-processor", "of.Processor", "-s", "out"],
+        ),
     ],
 )
 def test_sources_are_compiled_against_their_jars_with_or_without_a_processor(monkeypatch, processing, options):
@@ -229,3 +261,58 @@ def test_sources_are_compiled_against_their_jars_with_or_without_a_processor(mon
     at = command.index("-cp")
     assert command[at - 2 : at + 2] == ["-d", "out", "-cp", "a.jar:b.jar"]
     assert command[at + 2 : at + 2 + len(options)] == options
+
+
+def test_what_does_not_compile_is_told_by_the_compiler(tmp_path, monkeypatch):
+    failed = SimpleNamespace(returncode=1, stderr="A.java: no such class")
+    monkeypatch.setattr(installing.subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(InstallError, match="^A.java: no such class$"):
+        installing.compile_java([Path("A.java")], [], tmp_path, Path("ecj"))
+    (tmp_path / "modules").mkdir()
+    with pytest.raises(
+        InstallError, match="^our RootInfoPlugin does not compile against Elasticsearch 8.17.2:\nA.java"
+    ):
+        installing._compile_plugin("RootInfoPlugin", tmp_path, "8.17.2", Path("ecj"))
+
+
+def test_an_elasticsearch_is_unpacked_with_our_plugins_and_the_jars_of_esql(tmp_path, monkeypatch):
+    home, kept, fetched, compiled = tmp_path / "elasticsearch-8.19.4", "8-:-Xlog:gc\n", [], []
+    with zipfile.ZipFile(tmp_path / "archive.zip", "w") as archive:
+        for name, text in (
+            ("bin/elasticsearch", "#!/bin/sh\n"),
+            ("config/jvm.options", f"20-:--add-modules=jdk.incubator.vector\n{kept}"),
+            ("lib/b.jar", ""),
+            ("lib/a.jar", ""),
+            ("modules/README", ""),
+        ):
+            archive.writestr(f"{home.name}/{name}", text)
+
+    def fetch(coordinates, downloads):
+        fetched.append(coordinates)
+        (jar := tmp_path / coordinates.replace(":", "_")).write_text(coordinates)
+        return tmp_path / "archive.zip" if ":zip:" in coordinates else jar
+
+    def compile_java(sources, jars, classes, ecj):
+        compiled.append(([s.name for s in sources], [jar.name for jar in jars], ecj.name))
+        (classes / "clustermetrics").mkdir()
+        (classes / "clustermetrics" / "Of.class").write_text(sources[0].name)
+
+    monkeypatch.setattr(installing, "fetch", fetch)
+    monkeypatch.setattr(installing, "compile_java", compile_java)
+    installing._unpack("8.19.4", tmp_path, tmp_path)
+    jars = {name: [jar.format(version="8.19.4") for jar in jars] for name, (_, _, jars) in ESQL_MODULES.items()}
+    distribution = "org.elasticsearch.distribution.integ-test-zip:elasticsearch:zip:8.19.4"
+    assert fetched == [distribution, ECJ, *(jar for of in jars.values() for jar in of)]
+    assert (home / "bin" / "elasticsearch").stat().st_mode & 0o777 == 0o755
+    assert (home / "config" / "jvm.options").read_text() == kept
+    assert compiled == [([f"{name}.java"], ["a.jar", "b.jar"], ECJ.replace(":", "_")) for name in PLUGINS]
+    for name in PLUGINS:
+        assert described(home / "modules" / name)["classname"] == f"clustermetrics.{name}"
+        with zipfile.ZipFile(home / "modules" / name / f"{name}.jar") as jar:
+            assert {file: jar.read(file) for file in jar.namelist()} == {
+                "clustermetrics/Of.class": f"{name}.java".encode()
+            }
+    for name, (class_name, extended, _) in ESQL_MODULES.items():
+        told = described(home / "modules" / name)
+        assert (told["classname"], told["extended.plugins"], told["version"]) == (class_name, extended, "8.19.4")
+        assert {jar.read_text() for jar in (home / "modules" / name).glob("*.jar")} == set(jars[name])

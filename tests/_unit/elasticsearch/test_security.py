@@ -25,8 +25,8 @@ def test_a_node_is_given_its_keystore_and_one_user_who_may_do_all(secure, tmp_pa
     user, _, stored = found["users"].decode().rstrip("\n").partition(":{PBKDF2}")
     iterations, salt, digest = stored.split("$")
     salt, digest = base64.b64decode(salt), base64.b64decode(digest)
-    assert (user, len(salt), len(digest)) == ("rally", 32, 32)
-    assert digest == hashlib.pbkdf2_hmac("sha512", b"a password", salt, int(iterations), 32)
+    assert (user, iterations, len(salt), len(digest)) == ("rally", "10000", 32, 32)
+    assert digest == hashlib.pbkdf2_hmac("sha512", b"a password", salt, 10_000, 32)
     assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in (tmp_path / "config").iterdir())
 
 
@@ -69,11 +69,13 @@ def test_a_private_file_is_made_anew_whoever_could_read_what_was_there(tmp_path)
 def test_a_cluster_gets_a_certificate_for_its_host_and_leaves_no_key_whatever_a_killed_one_left(tmp_path, monkeypatch):
     for left in ("x.p12", "x.pem"):
         (tmp_path / left).write_bytes(b"of a start that was killed")
-    umasks, run = set(), subprocess.run
+    umasks, commands, passwords, run = set(), [], set(), subprocess.run
 
-    def noted(*args, umask, **options):
+    def noted(command, umask, env, **options):
         umasks.add(umask)
-        return run(*args, umask=umask, **options)
+        commands.append(command)
+        passwords.add(env["STOREPASS"])
+        return run(command, umask=umask, env=env, **options)
 
     monkeypatch.setattr(subprocess, "run", noted)
     made = create(tmp_path, "x", "127.0.0.9")
@@ -83,3 +85,6 @@ def test_a_cluster_gets_a_certificate_for_its_host_and_leaves_no_key_whatever_a_
     signed = ssl.PEM_cert_to_DER_cert(made.certificate.read_text())
     assert bytes([127, 0, 0, 9]) in signed and b"localhost" in signed
     assert made.keystore and made.password != made.keystore_password
+    assert passwords == {made.keystore_password}, "who lists processes does not see it"
+    assert not any(made.keystore_password in word for command in commands for word in command)
+    assert commands[0][commands[0].index("-validity") + 1] == "365"
