@@ -167,9 +167,9 @@ def test_what_waits_at_a_rate_that_fills_a_node_tells_of_no_drift(used_ms, kinds
     assert [warning.kind for warning in warnings(replace(found, latencies=waits))] == kinds
 
 
-def schedule(client=0, clients=1, kind="capacity-query", number=1, **changes):
+def schedule(client=0, clients=1, kind="capacity-query", number=1, cell="1s-2r-50", **changes):
     """The scheduler of a client."""
-    operation = {"cell": "1s-2r-50", "pass": number, "rate": 50, "parameters": values(**changes)}
+    operation = {"cell": cell, "pass": number, "rate": 50, "parameters": values(**changes)}
     task = SimpleNamespace(operation=SimpleNamespace(params=operation, type=kind), clients=clients)
     scheduler = Arrivals(task)
     scheduler.parameter_source = SimpleNamespace(client=client)
@@ -202,10 +202,11 @@ def test_documents_sent_at_once_are_due_at_once():
     assert len(arrivals(capacity_bulk_size=10)) == pytest.approx(50_000, rel=0.02)
 
 
-def test_arrivals_are_the_same_in_each_race_of_a_seed_and_others_for_each_client_and_pass():
+def test_arrivals_are_the_same_in_each_race_of_a_seed_and_others_for_each_client_cell_and_pass():
     first = arrivals(seconds=10).tolist()
     assert arrivals(seconds=10).tolist() == first
     others = [arrivals(1, 2, 10), arrivals(seconds=10, number=2), arrivals(seconds=10, seed=7)]
+    others.append(arrivals(seconds=10, cell="2s-1r-50"))
     assert all(first[0] != other[0] for other in others)
 
 

@@ -32,10 +32,11 @@ BUILD = {
 }
 
 
-def left(place, meta=None, analyzer="heavy", **changes):
+def left(place, meta=None, analyzer="heavy", second=None, **changes):
     """What an index answers that another race left."""
     shards, replicas = BUILD["indices"][place]
     properties = {"timestamp": {"type": "date"}, **{field: {"type": "text", "analyzer": analyzer} for field in FIELDS}}
+    properties["field2"]["analyzer"] = second or analyzer
     mapping = {"_meta": MARKS | {"race": "earlier"} | (meta or {}), "properties": properties}
     of = {"segments": shards, "documents": 7, "shards": shards, "replicas": replicas, "refreshed": "30s"} | changes
     name = f"cluster-metrics-words-{place}"
@@ -71,6 +72,7 @@ def test_indices_that_stand_are_taken_and_nothing_is_loaded():
     [
         {"GET /cluster-metrics-words-3s-2r": Refused(404, "index_not_found_exception", "no such index")},
         left("3s-2r", analyzer="light"),
+        left("3s-2r", second="light"),
         left("3s-2r", {"loaded": {"seed": 43}}),
         left("3s-2r", {"created_by": "somebody"}),
         left("3s-2r", shards=2),
@@ -80,7 +82,19 @@ def test_indices_that_stand_are_taken_and_nothing_is_loaded():
         left("3s-2r", refreshed="-1"),
         left("3s-2r", refreshed=""),
     ],
-    ids=["none", "analyzer", "seed", "foreign", "shards", "replicas", "segments", "documents", "refreshed", "default"],
+    ids=[
+        "none",
+        "analyzer",
+        "one analyzer",
+        "seed",
+        "foreign",
+        "shards",
+        "replicas",
+        "segments",
+        "documents",
+        "refreshed",
+        "default",
+    ],
 )
 def test_an_index_that_is_another_is_built(second):
     with pytest.raises(exceptions.RallyError, match="was begun"):
@@ -102,6 +116,17 @@ def test_indices_are_dropped_unless_they_are_kept(keep):
     with es.new_request_context():
         asyncio.run(DropWords()(es, {"parameters": {"delete_foreign_index": False}, "keep": keep}))
     assert [sent for sent in es.sent if sent.startswith("DELETE")] == ([] if keep else [f"DELETE /{n}" for n in names])
+
+
+@pytest.mark.parametrize("foreign", [True, False])
+def test_an_index_that_somebody_else_made_is_dropped_only_where_that_is_asked_for(foreign):
+    name = "cluster-metrics-words-1s-0r"
+    found = {"GET /cluster-metrics-words-*/_settings": {name: {}}, f"GET /{name}/_mapping": {name: {"mappings": {}}}}
+    es = FakeEs(Script(found | {"DELETE ": {}, "GET /": {}}))
+    ends = pytest.raises(exceptions.RallyAssertionError, match="was not created by this track")
+    with es.new_request_context(), contextlib.nullcontext() if foreign else ends:
+        asyncio.run(DropWords()(es, {"parameters": {"delete_foreign_index": foreign}, "keep": False}))
+    assert [sent for sent in es.sent if sent.startswith("DELETE")] == ([f"DELETE /{name}"] if foreign else [])
 
 
 CELLS = [
@@ -141,7 +166,10 @@ def test_before_a_pass_it_is_noted_of_each_cell_what_its_index_holds_and_where()
     timings = [t["dependent_timing"] for t in found["dependent_timing"]]
     assert [t["operation"] for t in timings] == [of["cell"] for of in CELLS]
     assert {t["operation-type"] for t in timings} == {"capacity-prepare"}
-    assert all(t["service_time"] > 0 for t in timings)
+    assert all(t["service_time"] == 1 for t in timings), "of the count alone"
+    names = [f"cluster-metrics-words-{of['index']}" for of in CELLS]
+    waits = [sent.rpartition("/")[2] for sent in es.sent if sent.startswith("GET /_cluster/health/")]
+    assert waits == names * 2, "shards of one may have moved while others were waited for"
 
 
 def test_indices_of_documents_are_made_anew_before_each_pass():
@@ -285,6 +313,27 @@ def test_documents_are_loaded_once_and_each_place_of_the_grid_is_a_merged_clone_
     assert {
         place: of | {"blocked": of["blocked"] or None, "node": of["node"] or ""} for place, of in made.items()
     } == expected
+
+
+@pytest.mark.parametrize(
+    "path, times, said",
+    [("_refresh", 1, "refreshed"), ("_forcemerge?max_num_segments=1", 1, "merged"), ("_refresh", 2, "refreshed")],
+)
+def test_a_shard_that_is_not_refreshed_or_merged_ends_the_race(path, times, said, tmp_path):
+    (documents := tmp_path / "documents.json").write_text('{"field1":"a"}\n' * 7)
+    changes = {"indices": {"1s-0r": (1, 0)}, "documents_file": str(documents)}
+    changes["body"] = {"mappings": {}, "settings": {"index.number_of_shards": 1, "index.number_of_replicas": 0}}
+    changes["parameters"] = BUILD["parameters"] | {"keep_words": False}
+    cluster, asked = Cluster(), []
+
+    def respond(method, at, body):
+        asked.append(at.endswith(path))
+        return {"_shards": {"failed": 1}} if asked[-1] and sum(asked) == times else cluster(method, at, body)
+
+    es = Waiting(respond)
+    ends = pytest.raises(exceptions.RallyAssertionError, match=f"words-base-1.: 1 of its shards were not {said}")
+    with es.new_request_context(), ends:
+        asyncio.run(BuildWords()(es, BUILD | changes))
 
 
 def test_an_index_that_does_not_hold_the_corpus_ends_the_race(tmp_path):

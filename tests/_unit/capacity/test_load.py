@@ -4,8 +4,10 @@ import asyncio
 import itertools
 from types import SimpleNamespace
 
+import elasticsearch
 import pytest
-from fakes import FakeEs, track_of
+from esrally import exceptions
+from fakes import FakeEs, Refused, track_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +23,18 @@ def test_a_document_is_one_error_however_many_replicas_failed_to_take_it(failed,
     found = asyncio.run(IndexRunner()(es, params))
     assert (found["weight"], found["success-count"], found["error-count"]) == (1, 1 - errors, errors)
     assert found["success"] is not bool(errors)
+
+
+@pytest.mark.parametrize("status, ends", [(429, False), (503, False), (403, True)])
+def test_what_is_refused_is_sent_once_and_ends_the_race_where_it_is_forbidden(status, ends):
+    es = FakeEs(lambda *_: Refused(status, "some_exception", "for a reason"))
+    search = {"cell": "1s-2r", "pass": 1, "path": "/i/_search", "body": {}}
+    document = {"cell": "1s-2r", "pass": 1, "index": "i", "documents": [b"{}\n"]}
+    with pytest.raises(elasticsearch.ApiError):
+        asyncio.run(QueryRunner()(es, search))
+    with pytest.raises(exceptions.RallyAssertionError if ends else elasticsearch.ApiError):
+        asyncio.run(IndexRunner()(es, document))
+    assert [path for _, path, _ in es.requests] == ["/i/_search", "/i/_doc?filter_path=_shards"]
 
 
 def test_queries_are_made_once_for_all_clients_of_a_process(monkeypatch):

@@ -28,6 +28,14 @@ def test_a_node_that_left_before_the_wait_began_ends_it():
         asyncio.run(settle(es, "cluster-metrics-words-2", 2, ["target-1", "target-2"]))
 
 
+def test_a_disk_that_is_too_full_for_shards_to_stay_where_they_are_ends_the_wait():
+    full = {"total": {"available_in_bytes": 9, "total_in_bytes": 100}}
+    nodes = [{"name": f"target-{n}", "roles": ["data"], "fs": fs} for n, fs in ((1, DISK), (2, full))]
+    es = FakeEs(Script({"GET /_nodes": {"nodes": dict(enumerate(nodes))}}))
+    with es.new_request_context(), pytest.raises(exceptions.RallyAssertionError, match="^the disk of node target-2 is"):
+        asyncio.run(settle(es, "cluster-metrics-words-2", 2, ["target-1", "target-2"]))
+
+
 def test_a_node_that_came_is_none_that_left():
     nodes = [{"name": node, "roles": ["data_hot"]} for node in ("a", "b", "new")] + [{"name": "m", "roles": ["master"]}]
     es = FakeEs(Script({"GET /_nodes": {"nodes": dict(enumerate(nodes))}}))

@@ -1,5 +1,6 @@
 """The corpus words: the same bytes from the same parameters, and hits that brute force confirms."""
 
+import hashlib
 import json
 from collections import Counter
 from datetime import datetime, timezone
@@ -95,6 +96,23 @@ def test_hits_are_counted_over_all_blocks(monkeypatch):
     monkeypatch.setattr(Words, "texts", lambda self: iter(texts))
     monkeypatch.setattr("cluster_metrics.capacity.words.BLOCK_DOCUMENTS", 7)
     assert b"".join(corpus.blocks(parts)).count(b"\n") == 50 and parts == whole
+
+
+def drawn(of, count):
+    """So many words by the formula of the corpus: each of the 1024 has 64 of the 65,536 slots."""
+    words = sorted(vocabulary(), key=lambda word: hashlib.sha256(f"7/{word}".encode()).digest())
+    draws = np.frombuffer(hashlib.shake_128(f"words/1/7/{of}".encode()).digest(2 * count), "<u2")
+    return [words[draw // 64] for draw in draws], draws
+
+
+def test_words_are_drawn_by_the_seed_and_the_number_of_their_block():
+    texts = list(Words(BLOCK_DOCUMENTS + 2, seed=7).texts())
+    for block, of in enumerate((texts[:2], texts[BLOCK_DOCUMENTS:])):
+        assert " ".join(text for fields in of for text in fields).split() == drawn(f"block/{block}", 400)[0]
+    words, draws = drawn("queries/0", 50)
+    lengths = [1 + int(draw) % 4 for draw in draws[::5]]
+    expected = [" ".join(words[5 * n + 1 : 5 * n + 1 + length]) for n, length in enumerate(lengths)]
+    assert Words(seed=7).queries(10) == expected
 
 
 def test_each_block_has_words_of_its_own():
