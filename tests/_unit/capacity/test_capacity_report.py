@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from capacities import COSTS, DOCUMENTS, INDEX_COSTS, made, row, seconds, sections, text_of
 
@@ -57,7 +58,7 @@ def test_a_simulation_its_fallback_and_free_nodes_are_told_apart():
     held, *others = made("r", "capacity-query").target
     partly = replace(fallback, target=[held, *fallback.target[1:]])
     assert others and "this machine has no cgroup" in text_of(partly), "one that is held does not hold the others"
-    assert "A simulation" not in text_of(fallback)
+    assert "A simulation" not in text_of(fallback) and "A simulation" not in text_of(partly)
     assert not fallback.shares()
     assert "3 nodes share the CPU freely (no NODE_CORES)" in text_of(made("r", "capacity-query", cores=0))
 
@@ -69,6 +70,8 @@ def test_a_node_that_holds_no_data_is_named():
     assert "- node 4 holds no data and takes all requests.\n" in text
     text = text_of(replace(race, target=[*race.target, {"node": "node 4"}], local=False))
     assert "takes all requests" not in text and "No data are held by node 4." in text
+    text = text_of(replace(race, target=[*race.target, {"node": "node 4"}, {"node": "node 5"}]))
+    assert "takes all requests" not in text and "No data are held by node 4, node 5." in text
 
 
 def test_a_race_that_ended_early_is_marked():
@@ -115,12 +118,24 @@ def test_the_picture_of_a_mixed_race_is_of_its_searches():
 
 
 def test_the_sheet_has_a_row_per_cell_and_pass_and_what_is_compared_is_the_time():
-    race = made("r", "capacity-query")
+    race = made("r", "capacity-query", times={"1s-0r": lambda part: part * 0.6 if part < 1 / 3 else 1.2 * part - 0.2})
+    samples = [replace(s, value=float(s.at % 97)) if s.kind == "capacity-query" else s for s in race.samples]
+    race = replace(race, samples=samples)
     (sheet,) = sheets(race)
     assert len(sheet.rows) == 27 and set(sheet.rows[0]) == {column.key for column in sheet.columns}
     one = capacity_cells.main_cells(race)["1s-0r"].passes[2]
     (row,) = (r for r in sheet.rows if (r["cell"], r["pass"]) == ("1s-0r", 2))
     assert row["started"] == started(one.requests[0].at) < started(one.requests[-1].at)
+    times = [request.value for request in one.requests]
+    assert [row["p50_ms"], row["p99_ms"]] == pytest.approx([np.percentile(times, 50), np.percentile(times, 99)])
+    assert (row["requests"], row["cut_s"], row["queue"], row["rejected"]) == (len(times), one.cut_s, 4, 0)
+    assert one.cut_s > 0.5
+    passes = capacity_cells.main_cells(race)["1s-0r"].passes.values()
+    (table,) = (t for s in sections(race, "Searches: throughput") for t in s.tables)
+    (shown,) = (r for r in table.rows if r["cell"] == "1s-0r")
+    times = [request.value for one in passes for request in one.requests]
+    assert [shown["p50_ms"], shown["p99_ms"]] == pytest.approx([np.percentile(times, 50), np.percentile(times, 99)])
+    assert shown["requests"] == len(times)
     compared = compared_in(race)
     assert len(compared.names) == 9
     for name in compared.names:
@@ -129,8 +144,33 @@ def test_the_sheet_has_a_row_per_cell_and_pass_and_what_is_compared_is_the_time(
 
 
 def test_figures_are_drawn():
-    figures = [f for s in sections(made("r", "capacity-query")) for f in s.figures]
+    race = made("r", "capacity-query")
+    figures = [f for s in sections(race) for f in s.figures]
     assert len(figures) == 2 and all(f.spec["layer"] for f in figures)
+    heat = figures[0].spec["data"]["values"]
+    cells = capacity_cells.main_cells(race)
+    assert {(of["row"], of["column"]): of["value"] for of in heat} == {
+        (cell.shards, cell.replicas): capacity_cells.compared(cell, cells["1s-0r"]).value for cell in cells.values()
+    }
+
+
+def test_shards_that_are_not_evenly_spread_are_named():
+    race = made("r", "capacity-query")
+    assert row(race, "Bottleneck", "1s-1r")["shards"] == "node 1: 0p; node 2: 0r; node 3: –"
+    for sample in race.of("capacity-prepare"):
+        if sample.meta["cell"] == "2s-0r":
+            sample.meta["shard_table"] = json.dumps({"node 1": ["0p", "1p"], "node 2": [], "node 3": []})
+    assert row(race, "Bottleneck", "2s-0r")["shards"] == "node 1: 0p 1p; node 2: –; node 3: – (uneven)"
+
+
+def test_the_error_of_the_model_is_that_of_cells_held_out():
+    race = made("r", "capacity-query", 6, spread=0.0, shape={"1s-1r": 0.8, "3s-0r": 1.2})
+    (section,) = sections(race, "Expected and measured")
+    rows = [r for table in section.tables for r in table.rows]
+    errors = [abs(r["held out"] / (1 if r["measured"] == "1" else r["measured"].value) - 1) for r in rows]
+    said = re.search(r"its error is ([\d.]+) % in the median and ([\d.]+) % at most", section.text).groups()
+    assert [float(of) for of in said] == pytest.approx([100 * np.median(errors), 100 * max(errors)], rel=0.02)
+    assert max(errors) > 2 * np.median(errors) > 4 * min(errors)
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,18 @@ def test_a_claim_is_judged_only_where_the_whole_interval_lies_on_one_side_of_its
 
 def test_claims_about_indexing_say_which_bound_bears_them_out():
     (table,) = (t for section in sections(made("r", "capacity-indexing"), "published") for t in section.tables)
-    found = {row["claim"]: row["bounds"] for row in table.rows}
-    assert found["a second shard raises throughput"] == "over 1"
-    assert found["full replication of 3 shards leaves 40 %"] == "0.340 to 0.460"
+    assert [(row["what"], row["bounds"]) for row in table.rows] == [
+        ("2s-0r / 1s-0r", "over 1"),
+        ("3s-0r / 2s-0r", "over 1"),
+        ("1s-1r / 1s-0r", "0.800 to 1.00"),
+        ("1s-2r / 1s-0r", "0.800 to 1.00"),
+        ("2s-1r / 2s-0r", "0.400 to 0.800"),
+        ("2s-2r / 2s-0r", "0.400 to 0.800"),
+        ("3s-1r / 3s-0r", "0.400 to 0.800"),
+        ("3s-2r / 3s-0r", "0.400 to 0.800"),
+        ("3s-2r / 3s-0r", "0.340 to 0.460"),
+        ("second half / first, all cells", "over 0.95"),
+    ]
 
 
 @pytest.mark.parametrize(

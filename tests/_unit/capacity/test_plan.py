@@ -156,11 +156,13 @@ def test_a_plan_states_headroom_confidence_extrapolation_and_error():
 
 @pytest.mark.parametrize("docs, carried, warns", [(300, 0.7, True), (300, 1.0, False), (0, 0.7, False)])
 def test_a_plan_for_both_warns_where_searches_beside_documents_take_more_than_each_alone(docs, carried, warns):
-    shape = {f"{s}s-{r}r": carried for s in (1, 2, 3) for r in (0, 1, 2)}
+    shape = {f"{s}s-{r}r": carried for s in (1, 2, 3) for r in (0, 1, 2)} | {"3s-2r": carried / 2}
     races = [made("q", "capacity-query"), made("i", "capacity-indexing"), made("m", "capacity-mixed", shape=shape)]
     text = plan(races, Goal(docs=docs, searches=100, replicas=1))
     found = re.findall(r"\*\*Warning:\*\* beside documents nodes carried (.+) × the searches", text)
     assert [float(part) for part in found] == ([pytest.approx(carried, rel=0.05)] if warns else [])
+    advised = re.findall(r"plan with TARGET_QPS=(\d+)\.", text)
+    assert [float(rate) for rate in advised] == ([pytest.approx(100 / carried, rel=0.05)] if warns else [])
 
 
 def test_where_documents_leave_no_time_a_plan_says_that_no_search_was_expected():
@@ -398,8 +400,44 @@ def test_95_percent_of_predictions_leave_2_5_percent_out_on_either_side(monkeypa
     for lost, most in ((6, "more than 50"), (4, "3")):
         needed = iter([*[planning.Layout(1, 1, 0.5)] * 4, *[planning.Layout(3, 1, 0.5)] * (196 - lost), *[None] * lost])
         monkeypatch.setattr(planning, "cheapest", lambda one, goal, needed=needed: next(needed))
-        *_, confidence = planning._said(cells, models, goal, planning.Layout(3, 1, 0.5), "a load")
+        nodes, *_, confidence = planning._said(cells, models, goal, planning.Layout(3, 1, 0.5), "a load")
+        assert f"enough in {(200 - lost) / 2:.1f} % of predictions" in nodes
         assert confidence.endswith(f"are content with so many nodes; 95 % need 3 to {most}.")
+
+
+def test_headroom_is_told_with_what_95_percent_of_predictions_leave():
+    models, goal = Models(COSTS, None), Goal(docs=0, searches=10, replicas=0, documents=10**6)
+    missing = [replace(models, search_miss=1 + n / 100) for n in range(201)]
+    _, headroom, _ = planning._said(
+        SimpleNamespace(predictions=lambda: missing), models, goal, planning.Layout(3, 1, 0.25), "a load"
+    )
+    busy = models.busy(3, 1, goal)
+    free, low, high, wanted = map(float, re.findall(r"([\d.]+) %", headroom))
+    assert (free, wanted) == (75, 30)
+    assert [low, high] == pytest.approx([100 * (1 - 2.95 * busy), 100 * (1 - 1.05 * busy)], abs=0.1)
+
+
+def test_costs_are_told_in_ms_and_errors_by_their_median_and_the_greatest():
+    models = Models(
+        model.QueryModel(1e-3, 2e-9, 3e-3, 4e-3, 5e-3),
+        model.IndexModel(6e-3, 7e-3, 8e-3, 9e-3, 1e-2, 1.1e-2),
+        together=model.Together(0.012, 0.013),
+    )
+    text = planning._model(models, {"searches": [0.01, 0.02, 0.09], "indexing": []})
+    costs = [float(of) for of in re.findall(r"^\| (?:search|document|a second of).+\| +([\d.]+) +\|", text, re.M)]
+    assert costs == list(range(1, 14))
+    assert "Hold-out error, searches, each cell left out in turn: 2.0 % in the median of 3, 9.0 % at most." in text
+
+
+def test_a_plan_says_what_of_its_races_is_to_be_doubted():
+    whole, goal = made("q", "capacity-query"), Goal(docs=0, searches=10, replicas=0)
+    race = made("u", "capacity-query", document={"results": {}}, shape={"1s-1r": 0.8, "3s-0r": 1.25})
+    race = replace(race, target=[*race.target, {"node": "coordinator", "cores": 1, "heap_mb": 512}])
+    assert "not finished" not in plan([whole], goal) and "the model misses" not in plan([whole], goal)
+    text = plan([race], replace(goal, headroom=0.001))
+    assert "**Warning:** race [u] was not finished." in text and "Race [u] simulates nodes on one machine" in text
+    assert "**Warning:** the model misses cells that it has not seen by " in text
+    assert "race the same with NODES=2, too, and capacity_replicas of 1 at most" in planning._open([1])
 
 
 def test_of_mixed_cells_that_tell_nothing_it_is_not_said_that_there_are_none():
@@ -420,6 +458,9 @@ def test_of_mixed_cells_that_tell_nothing_it_is_not_said_that_there_are_none():
     ],
 )
 def test_a_plan_says_what_of_it_goes_beyond_what_was_raced(goal, named):
-    text = plan([made("q", "capacity-query", spread=0.0, on=2)], goal)
+    race = made("q", "capacity-query", spread=0.0, on=2)
+    for sample in race.of("capacity-prepare"):
+        sample.meta["documents"] //= 2 if sample.meta["cell"] == "1s-0r" else 1
+    text = plan([race], goal)
     found = re.findall(r"\*\*Extrapolation:\*\* ([^;]+);", text)
     assert [line for line in found if "shards" not in line] == named

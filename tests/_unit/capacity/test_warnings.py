@@ -14,6 +14,8 @@ from cluster_metrics.capacity.challenge import CLIENTS, MONITOR
 
 def test_nodes_that_share_the_cores_freely_are_warned_of():
     assert [w.kind for w in answer_of(made("r", "capacity-query", passes=6, cores=0)).warnings] == ["shared-cores"]
+    assert answer_of(made("r", "capacity-query", passes=6, cores=0, on=1)).warnings == []
+    assert answer_of(replace(made("r", "capacity-query", passes=6, cores=0), local=False)).warnings == []
     drifting = made("r", "capacity-query", passes=6, held_by="nothing")
     assert [w.kind for w in answer_of(drifting).warnings] == ["shared-cores"]
 
@@ -46,11 +48,18 @@ def test_a_machine_that_is_full_before_its_nodes_are_is_a_limit_of_the_client():
     (warning,) = answer_of(replace(free, local=False)).warnings
     assert (warning.kind, warning.value) == ("client-limited", 9)
     assert warning.option == "run the load driver on a machine of its own or on several"
+    (warning,) = answer_of(replace(race, local=False)).warnings
+    assert warning.option == "run the load driver on a machine of its own or on several"
 
 
 def test_clients_are_told_and_advised_by_cell():
     of = {"1s-0r": 5, "other": 20}
     race = made("r", "capacity-query", 6, busy=0.4, parameters={"capacity_clients": of})
+    for look in race.of(MONITOR):  # node 2 has little to do, and one pass is another
+        nodes = json.loads(look.meta["nodes"])
+        nodes["node 2"]["cpu_ms"] /= 8
+        nodes["node 1"]["cpu_ms"] *= 2 if look.meta["pass"] == 3 else 1
+        look.meta["nodes"] = json.dumps(nodes)
     shown = {name: row(race, "Searches: throughput", name)["clients"] for name in ("1s-0r", "3s-2r")}
     assert shown == {"1s-0r": 5, "3s-2r": 20}
     assert {r["clients"] for r in sheets(race)[0].rows if r["cell"] == "1s-0r"} == {5}
