@@ -80,7 +80,7 @@ def test_what_a_round_shares_cancels_in_pairs_but_not_between_races(rounds, fact
     disturbed = np.random.default_rng(seed).uniform(1, 9, len(rounds))
     base, other = 10 * disturbed, 10 * factor * disturbed
     paired = stats.paired_ratio(base, other, **few)
-    assert [paired.low, paired.value, paired.high] == pytest.approx([factor] * 3)
+    assert [paired.low, paired.value, paired.high] == pytest.approx([factor] * 3) and np.isnan(paired.cv)
     assert stats.ratio(base, other, **few).high > factor * (1 - 1e-9)
 
 
@@ -89,10 +89,21 @@ def test_a_single_sample_or_a_mean_that_is_not_positive_has_no_cv(values):
     assert np.isnan(stats.cv(np.array(values)))
 
 
+def test_a_cv_is_the_standard_deviation_of_a_sample_over_its_mean():
+    assert stats.cv(np.array([1.0, 2.0, 3.0])) == stats.mean(np.array([1.0, 2.0, 3.0])).cv == 0.5
+
+
 @pytest.mark.parametrize("least", [0.0, -1.0])
 def test_a_geometric_mean_of_what_is_not_all_above_0_is_0_without_an_interval(least):
     found = stats.geometric_mean([4.0, least, 1.0])
     assert (found.n, found.value, found.known, found.freedom) == (3, 0.0, False, np.inf)
+
+
+def test_a_geometric_mean_has_the_interval_of_student_about_the_mean_of_the_logarithms():
+    found = stats.geometric_mean([1.0, 4.0, 16.0])
+    factor = 4 ** (4.303 / np.sqrt(3))  # the logarithms' standard deviation is that of 4
+    assert (found.n, found.freedom) == (3, 2)
+    assert [found.low, found.value, found.high] == pytest.approx([4 / factor, 4, 4 * factor], rel=1e-3)
 
 
 @pytest.mark.parametrize("scale", [0.1, 100.0])
@@ -100,9 +111,17 @@ def test_the_interval_of_few_rounds_is_a_factor_where_all_is_above_0_and_else_a_
     few = scale * np.arange(1.0, 8)
     found = stats.median(few)
     assert (found.n, found.freedom) == (7, 6) and found.value / found.low == pytest.approx(found.high / found.value)
+    assert found.value / found.low == pytest.approx(np.exp(2.447 * stats.log_error(few)), rel=1e-3)
     gap = stats.difference(few[::-1], few + scale)
     assert (gap.n, gap.freedom) == (7, 6) and gap.low < 0 < gap.value < gap.high
     assert gap.value - gap.low == pytest.approx(gap.high - gap.value)
+
+
+@pytest.mark.parametrize("n, freedom", [(14, 13), (15, 5), (18, 6)])
+@pytest.mark.parametrize("statistic", [stats.median, stats.mean])
+def test_intervals_of_few_samples_are_students_and_those_of_more_count_as_a_third_of_them(statistic, n, freedom):
+    found = statistic(np.random.default_rng(1).permutation(np.arange(1.0, n + 1)))
+    assert (found.n, found.freedom) == (n, freedom)
 
 
 def test_pairs_need_both_sides():
@@ -127,6 +146,8 @@ def test_geometric_mean_weighs_cells_alike():
     found = stats.geometric_mean_ratio(base, other)
     assert (found.low, found.value, found.high) == pytest.approx((1, 1, 1))
     assert stats.geometric_mean_ratio(base, 3 * base).value == pytest.approx(3)
+    spiked = np.array([[1.0, 1, 1, 1, 1, 500], [1000.0] * 6])
+    assert stats.geometric_mean_ratio(base, spiked).value == pytest.approx(1), "medians over rounds"
 
 
 @pytest.mark.parametrize("rounds", [(4, 20), (20, 4)])
@@ -142,6 +163,7 @@ def test_geometric_mean_keeps_rounds_whole():
     apart = rng.lognormal(0, 0.3, (12, 40))
     wide, narrow = (np.ptp([e.low, e.high]) for e in (stats.geometric_mean_ratio(x, x) for x in (shared, apart)))
     assert wide > 2 * narrow
+    assert stats.log_level_error(np.outer([1, 5], disturbed)) == pytest.approx(stats.log_error(disturbed))
 
 
 @given(samples)
@@ -240,6 +262,10 @@ def test_widening_never_narrows(value, down, up, floor):
     [
         (1.02, 1.10, 1.18, 20, Verdict.REGRESSED),
         (0.80, 0.90, 0.98, 20, Verdict.IMPROVED),
+        (1.0101, 1.10, 1.18, 20, Verdict.REGRESSED),
+        (1.0099, 1.10, 1.18, 20, Verdict.NOT_SHOWN),
+        (0.80, 0.90, 0.99005, 20, Verdict.IMPROVED),  # as far down as 1.0101 is up
+        (0.80, 0.90, 0.9902, 20, Verdict.NOT_SHOWN),
         (0.95, 1.02, 1.10, 20, Verdict.NOT_SHOWN),
         (1.005, 1.10, 1.20, 20, Verdict.NOT_SHOWN),  # excludes 1, but not the threshold
         (0.80, 0.90, 0.995, 20, Verdict.NOT_SHOWN),

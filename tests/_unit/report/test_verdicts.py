@@ -75,6 +75,9 @@ def test_what_has_too_few_units_is_no_test():
 def test_each_ratio_may_have_a_gate_of_its_own():
     both = judge([about(1.5, 0.1, n=4)] * 2, [Gate(enough=4), Gate()])
     assert [j.verdict for j in both] == [Verdict.REGRESSED, Verdict.NOT_ENOUGH]
+    strict, none = judge([about(1.02, 0.015)] * 2, [Gate(), Gate(threshold=0.0)])
+    assert [strict.verdict, none.verdict] == [Verdict.NOT_SHOWN, Verdict.REGRESSED]
+    assert strict.found == pytest.approx((1 + none.found) * 1.01 - 1)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +119,18 @@ def test_a_p_is_below_5_percent_just_when_both_bounds_clear_the_threshold(value,
     clear = abs(math.log(value)) - half - math.log(1.01)
     p = verdicts.p_value(found)
     assert 0 <= p <= 1 and (abs(clear) < 1e-9 or (p < 0.05) == (clear > 0))
+
+
+@pytest.mark.parametrize(
+    "value, low, high, p", [(2.0, math.nan, math.nan, 1), (1.009, 1.009, 1.009, 1), (2.0, 2.0, 2.0, 0)]
+)
+def test_what_varies_not_at_all_is_certain_and_what_has_no_interval_is_open(value, low, high, p):
+    assert verdicts.p_value(Estimate(20, value, low, high, math.nan)) == p
+
+
+@pytest.mark.parametrize("ratio, text", [(0.5, "−50.0 %"), (1.0, "+0.0 %"), (1.25, "+25.0 %")])
+def test_a_ratio_is_told_as_a_change_of_what_was_before(ratio, text):
+    assert verdicts.change(ratio) == text
 
 
 def test_the_inner_interval_of_few_races_is_students():
@@ -195,14 +210,26 @@ def test_autocorrelation_is_that_of_the_neighbours_without_bias():
         )
     assert stats.autocorrelation(np.arange(40.0)) == 0.9
     assert stats.autocorrelation(np.ones(20)) == 0 and stats.autocorrelation(np.arange(5.0)) == 0
+    assert stats.autocorrelation(np.array([0.0, 1, 0, 1, 0, 1])) == pytest.approx(-5 / 6)
+
+
+@pytest.mark.parametrize("n, r", [(8, 0.5625), (20, 0.79 / 1.8 + (1 + 4 * 0.79 / 1.8) / 20)])
+def test_an_interval_is_widened_as_if_there_were_fewer_samples_but_never_below_3(n, r):
+    values = np.zeros(n)
+    values[n // 2 - 1 : n // 2 + 1] = 1
+    assert stats.autocorrelation(values) == pytest.approx(r)
+    effective = max(3, n * (1 - r) / (1 + r))
+    students = reference.t.ppf(0.975, effective - 1) / reference.t.ppf(0.975, n - 1)
+    assert stats.widening(values) == pytest.approx(math.sqrt(n / effective) * students)
 
 
 @pytest.mark.parametrize("value, half", [(1.0, 0.1), (1.005, 0.2), (1.015, 0.3), (1.05, 0.3), (0.9, 0.4), (0.7, 0.5)])
-def test_what_is_not_shown_would_be_decided_by_so_many_units(value, half):
+@pytest.mark.parametrize("gate", [Gate(), Gate(delta=0.08), Gate(threshold=0.002)])
+def test_what_is_not_shown_would_be_decided_by_so_many_units(value, half, gate):
     def after(units):
-        return judge([about(value, half * math.sqrt(20 / units), n=units)], Gate())[0].verdict
+        return judge([about(value, half * math.sqrt(20 / units), n=units)], gate)[0].verdict
 
-    (found,) = judge([about(value, half)], Gate())
+    (found,) = judge([about(value, half)], gate)
     units = int(verdicts.decided_by(found))
     assert found.verdict is Verdict.NOT_SHOWN is after(units - 2)
     assert after(units + 1) is not Verdict.NOT_SHOWN
