@@ -10,9 +10,10 @@ from races import COSTS, made
 from _tools.report import stability
 from _tools.report.answer import RaceWarning
 from _tools.report.race import Race, Sample
-from _tools.report.stats import ENOUGH, autocorrelation
+from _tools.report.stats import ENOUGH, autocorrelation, cv
 from cluster_metrics.core.challenge import challenges
 from cluster_metrics.esql.esql_stored_fields import QUERY
+from cluster_metrics.ingest.load import EPOCH
 from cluster_metrics.query._report.query_decomp import WHOLE, drift_check
 
 
@@ -42,6 +43,7 @@ def test_a_quiet_race_has_no_warnings():
         ),
         ({"wall_ms": lambda m: m["wall_ms"] * (1 + 0.004 * m["round"])}, "drift: configurations together change by +"),
         ({"wall_ms": lambda m: m["wall_ms"] * (1.5 if m["round"] == 3 else 1)}, "severe outliers (A-serial 1, "),
+        ({"wall_ms": lambda m: m["wall_ms"] * (0.5 if m["round"] == 3 else 1)}, "severe outliers (A-serial 1, "),
         ({"client_ms": lambda m: 0.3 * m["wall_ms"]}, "the client used 30.0 % of A-serial's wall time"),
     ],
 )
@@ -58,7 +60,8 @@ def test_a_warning_counts_the_configurations_that_it_is_of_and_names_the_worst()
             sample.meta["wall_ms"] *= 1 + sample.meta["round"] % 2
     text = told(race)
     assert f"noisy: in 1 of {len(COSTS)} configurations, most in A-serial" in text
-    assert "of A-serial's wall time, and over 20.0 % of 1 more" in text
+    assert "the client used 37.5 % of A-serial's wall time, and over 20.0 % of 1 more" in text
+    assert {w.kind: w.value for w in stability.warnings(race)}["client"] == pytest.approx(0.375)
 
 
 def test_a_client_that_was_busy_once_is_no_bottleneck():
@@ -67,6 +70,18 @@ def test_a_client_that_was_busy_once_is_no_bottleneck():
 
 def test_a_client_that_waits_is_no_bottleneck():
     assert spoiled(client_ms=lambda m: 0.1 * m["wall_ms"]).startswith("- No warnings.")
+    assert spoiled(wall_ms=lambda m: 100.0, client_ms=lambda m: 20.0).startswith("- No warnings.")
+
+
+def test_outliers_of_many_configurations_are_counted_and_not_named():
+    for number, seen in ((6, "A 2, B 1, C 1, D 1, E 1, F 1"), (7, "8 in 7 of 8 configurations")):
+        race = made("x", spread=0.01, seed=7, costs=dict.fromkeys("ABCDEFGH", 10.0))
+        for sample in race.of("coverage"):
+            hit = {3} if sample.cell in "ABCDEFGH"[:number] else set()
+            if sample.meta["round"] in hit | ({5} if sample.cell == "A" else set()):
+                sample.meta["wall_ms"] *= 1.5
+        (warning,) = [w for w in stability.warnings(race) if w.kind == "outliers"]
+        assert (warning.seen, warning.value) == (f"severe outliers ({seen})", number + 1)
 
 
 def test_few_rounds_are_warned_of():
@@ -117,6 +132,32 @@ def test_more_rounds_are_the_advice_against_noise_but_not_against_a_drift():
     drifting = spoiled(wall_ms=lambda m: m["wall_ms"] * 0.9 ** m["round"])
     assert "noisy:" in drifting and "rounds:" not in drifting
     assert "configurations together change by −8" in drifting
+    mild = spoiled(wall_ms=lambda m: m["wall_ms"] * (1 + 0.02 * m["round"]))
+    assert "noisy:" in mild and "raise warmup_iterations until this goes" in mild and "rounds:" not in mild
+
+
+def test_the_rounds_that_are_advised_are_those_that_the_base_needs_up_to_200_of_them():
+    """Half of the rounds are so much above a level and half as much below it."""
+    for off, advice in ((0.152, "race longer: rounds:200 for D_td-serial (15.6 %)"), (0.156, "race each side 5 times")):
+        race = made("x")
+        for sample in race.of("coverage"):
+            apart = off if sample.cell == WHOLE else 2 * off
+            sample.meta["wall_ms"] = 100 * (1 + apart * (-1) ** sample.meta["round"])
+        (noisy,) = [w for w in stability.warnings(race) if w.kind == "noisy"]
+        assert advice in noisy.option and "in 3 of 3 configurations, most in A-serial" in noisy.seen
+        assert noisy.value == pytest.approx(2 * off * math.sqrt(20 / 19))
+
+
+def test_neither_more_units_nor_a_warm_up_is_advised_for_a_load():
+    race = made("x", spread=0.09, seed=5, costs={EPOCH: 20.0}, document={"challenge": "ingest"})
+    samples = [replace(s, kind=EPOCH, meta=s.meta | {"target_cpu_ms": 1.0}) for s in race.of("coverage")]
+    (noisy,) = [w for w in stability.warnings(replace(race, samples=samples)) if w.kind == "noisy"]
+    assert noisy.option == "close what else runs on the machine, or race each side 5 times under a tag of its own"
+    for sample in samples:
+        sample.meta["wall_ms"] = 100 + 0.1 * sample.meta["round"]
+    assert [(w.kind, w.option) for w in stability.warnings(replace(race, samples=samples))] == [
+        ("drift", "read them one by one: a load has no warm-up")
+    ]
 
 
 def test_the_advice_names_the_parameter_of_the_challenge():
@@ -151,6 +192,7 @@ def test_what_a_round_shares_leaves_the_ratios_steady():
     assert "cv_ratio" not in spread[WHOLE]
     walls = {c: np.array([s.meta["wall_ms"] for s in race.of("coverage") if s.cell == c]) for c in ("A-serial", WHOLE)}
     assert spread["A-serial"]["resembling"] == autocorrelation(walls["A-serial"] / walls[WHOLE])
+    assert spread["A-serial"]["cv_ratio"] == cv(walls["A-serial"] / walls[WHOLE])
     assert max(row["cv_ratio"] for name, row in spread.items() if name != WHOLE) < 0.03
     assert spread["A-serial"]["median"] == np.median([s.meta["wall_ms"] for s in race.of("coverage")[::3]])
 
