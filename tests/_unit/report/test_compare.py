@@ -176,7 +176,11 @@ def test_a_figure_that_the_samples_lack_is_left_out():
 
 
 def test_the_sheet_has_a_row_per_cell_and_race():
-    sheet = compare.sheet(compared(made("base", seed=1), made("slow", 1.5, seed=2)))
+    found = compared(made("base", seed=1), made("slow", 1.5, seed=2))
+    sheet = compare.sheet(found)
+    ratio = found.ratio(found.sides[1], "A-serial")
+    (row,) = [r for r in sheet.rows if "ratio" in r and r["cell"] == "A-serial"]
+    assert (row["ratio"], row["ratio_low"], row["ratio_high"]) == (ratio.value, ratio.low, ratio.high)
     expected = [(c, f, r) for c in sorted(COSTS) for f in ("wall_ms", "took_ms") for r in ("base", "slow")]
     assert [(r["cell"], r["figure"], r["race"]) for r in sheet.rows] == expected
     assert all(set(r) <= {column.key for column in sheet.columns} for r in sheet.rows)
@@ -224,9 +228,8 @@ def test_races_of_one_name_are_replicates_and_need_no_floor_and_no_20_rounds():
 def test_where_one_of_several_sides_has_several_races_it_is_said_what_is_replicated():
     alone = {"side:old": replicates("old", races=1), "side:same": replicates("same", races=1)}
     assert "With several races on a side" not in page(sides.comparison(alone, None))
-    assert "With several races on a side" in page(
-        sides.comparison(alone | {"side:new": replicates("newer", races=3)}, None)
-    )
+    text = page(sides.comparison(alone | {"side:new": replicates("newer", races=3)}, None))
+    assert "With several races on a side" in text and "Between single races: medians over rounds" in text
 
 
 def test_a_comparison_says_within_what_it_calls_sides_equivalent(monkeypatch):
