@@ -107,3 +107,12 @@ def test_recorded_rounds_are_read_in_order_and_compared_with_themselves(tmp_path
     row = bench.recorded([file], 20).splitlines()[2].split("|")
     assert [cell.strip() for cell in row[1:3]] == ["12345678 A-serial", "20"]
     assert [cell.strip() for cell in row[4:6]] == ["0.0 % / 100.0 %"] * 2
+
+
+def test_rounds_are_split_at_random_so_that_drift_within_a_race_is_no_difference(tmp_path):
+    file = tmp_path / "es_profile_decomp.csv"
+    rows = [f"coverage,A-serial,{r},{100 if r < 30 else 130}" for r in range(61)]
+    file.write_text("\n".join(["operation_type,operation,round,wall_ms", *rows]))
+    row = [cell.strip() for cell in bench.recorded([file], 60).splitlines()[2].split("|")]
+    alarms = float(row[4].partition(" %")[0])
+    assert row[2] == "61" and 0 < alarms < 25

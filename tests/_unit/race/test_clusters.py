@@ -16,7 +16,7 @@ from esrally.utils import opts
 from _tools.elasticsearch.nodes import Cluster, Launcher
 from _tools.elasticsearch.security import Security
 from _tools.race import clusters
-from _tools.race.rally import Store
+from _tools.race.rally import Store, StoreOf
 from _tools.race.variables import VARIABLES, RaceError
 
 
@@ -97,11 +97,52 @@ def test_a_target_that_is_up_and_does_not_do_is_refused(given, variables, messag
         clusters.running(launcher, "target")
 
 
-def test_a_target_that_does_more_than_is_needed_will_do(given):
-    given(CHALLENGE="capacity-query")
+@pytest.mark.parametrize(
+    "was, asked", [({"CHALLENGE": "capacity-query"}, {"CHALLENGE": "ingest"}), ({"HEAP": "2g"}, {})]
+)
+def test_a_target_that_does_more_than_is_needed_will_do(given, was, asked):
+    given(**dict.fromkeys(VARIABLES, "") | was)
     launcher = up(**clusters.target_variables())
-    given(CHALLENGE="ingest")
+    given(**dict.fromkeys(VARIABLES, "") | asked)
     assert clusters.running(launcher, "target")
+
+
+@pytest.mark.parametrize("before, now", [("0", "1"), ("1", "0")])
+def test_a_store_that_is_up_lets_clients_in_as_is_asked_or_is_refused(given, before, now):
+    given(SECURITY=before, HEAP="2g")  # which is of the target
+    launcher = up(**clusters.store_variables())
+    assert clusters.running(launcher, "metrics-store")
+    given(SECURITY=now)
+    message = rf"^SECURITY is \[{now}\] but the metrics-store that is up was started with \[{before}\]; run 'make down'"
+    with pytest.raises(RaceError, match=message):
+        clusters.running(launcher, "metrics-store")
+
+
+def test_a_store_is_started_as_it_is_asked_for_and_takes_samples_at_once(given, monkeypatch):
+    put, answered = [], []
+
+    def session():
+        return types.SimpleNamespace(put=lambda url, json, timeout: put.append((url, json)) or answer)
+
+    answer = types.SimpleNamespace(raise_for_status=lambda: answered.append(True))
+    store = types.SimpleNamespace(url="http://127.0.0.1:9209", session=session)
+
+    def start(*arguments, **named):
+        made.update(inspect.signature(Launcher.start).bind(None, *arguments, **named).arguments)
+        return store
+
+    made, launcher = {}, types.SimpleNamespace(start=start)
+    given(SECURITY="1")
+    assert clusters.start_store(launcher, True) is store and answered
+    assert (made["name"], made["port"], made["outlive"], made["secured"]) == ("metrics-store", 9209, True, True)
+    assert made["variables"] == {"SECURITY": "1"}
+    [(url, template)] = put
+    assert url == "http://127.0.0.1:9209/_index_template/rally-metrics"
+    assert "wildcard" not in json.dumps(template["template"]["mappings"]), "which the embedded node lacks"
+    assert template["template"]["settings"]["index"]["number_of_replicas"] == 0 and template["index_patterns"]
+    given(SECURITY="0")
+    clusters.start_store(launcher, False)
+    assert not made["outlive"] and not made["secured"]
 
 
 @pytest.mark.parametrize(
@@ -116,11 +157,12 @@ def test_a_target_that_does_more_than_is_needed_will_do(given):
 )
 def test_client_options_reach_rally_as_a_file_of_our_own(monkeypatch, tmp_path, options, read):
     monkeypatch.setattr(clusters.rally, "RALLY_HOME", tmp_path / "rally")
-    with clusters.private(options) as file:
+    with pytest.raises(ZeroDivisionError), clusters.private(options) as file:
         assert stat.S_IMODE(Path(file).stat().st_mode) == 0o600
         assert opts.ClientOptions(file).default == opts.ClientOptions(options).default
         assert opts.ClientOptions(file).default.items() >= read.items()
-    assert not Path(file).exists()
+        raise ZeroDivisionError
+    assert not Path(file).exists(), "however the race ends"
 
 
 @pytest.mark.parametrize("options", ["", "my-options.json"])
@@ -138,6 +180,44 @@ def test_the_sketch_server_is_as_far_away_as_the_target(given, monkeypatch):
     given(CHALLENGE="sketch-floor", DELAY_MS="2.5")
     with clusters.track_params(launcher) as params:
         assert json.loads(params) == {"sketch_server": "127.0.0.1:2"} and delays == [("127.0.0.1:1", 2.5)]
+    given(PARAMS="rounds:3")
+    with clusters.track_params(launcher) as params:
+        assert json.loads(params) == {"rounds": 3, "sketch_server": "127.0.0.1:2"}
+
+
+def test_no_sketch_server_is_started_where_none_is_needed_or_another_is_named(given):
+    for variables in (
+        {"CHALLENGE": "sketch-floor", "PARAMS": "sketch_server:h"},
+        {"CHALLENGE": "ingest", "PARAMS": ""},
+    ):
+        given(**variables)
+        with clusters.track_params(None) as params:
+            assert params == variables["PARAMS"]
+
+
+def test_every_host_of_a_target_is_as_far_away_as_was_asked(given, monkeypatch):
+    monkeypatch.setattr(clusters, "delayed", lambda host, ms: contextlib.nullcontext(f"{host}+{ms:g}"))
+    given(DELAY_MS="0.5")
+    with clusters.distant(["a:1", "b:2"]) as hosts:
+        assert hosts == "a:1+0.5,b:2+0.5"
+    given(DELAY_MS="0")
+    with clusters.distant(["a:1", "b:2"]) as hosts:
+        assert hosts == "a:1,b:2"
+
+
+def test_a_metrics_store_is_that_which_is_named_by_url_or_by_file(given, tmp_path, monkeypatch):
+    given()
+    assert clusters.named_store() is None
+    given(STORE="http://store.example")
+    with clusters.metrics_store(None) as store:
+        assert store == Store("http://store.example")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    given(INI="~/mine.ini")
+    with pytest.raises(RaceError, match="^STORE and INI both name a metrics store; set one of them$"):
+        clusters.named_store()
+    given(STORE="")
+    with clusters.metrics_store(None) as store:
+        assert store == StoreOf(tmp_path / "mine.ini")
 
 
 def test_a_race_whose_target_cannot_be_sampled_goes_on_and_tells_its_runner_why(given, capsys):
@@ -276,6 +356,22 @@ def test_an_embedded_target_is_started_by_its_variables_with_data_that_fit_it(
     of = ("version", "nodes", "heap", "port", "port_is_fixed", "secured", "cores", "coordinator")
     assert tuple(made[key] for key in of) == started and made["data"] == tmp_path / folder
     assert made["name"] == "target" and made["outlive"] and made["variables"] == clusters.target_variables()
+
+
+def test_a_target_is_asked_with_its_own_client_options_unless_others_are_given(given, target, tmp_path):
+    answers, host = target
+    answers.update({"/": (200, {"version": {"number": "8.17.2"}}), "/_cluster/health": (200, {})})
+    (own := tmp_path / "own.json").write_text('{"default": {"timeout": 7}}')
+    given()
+    found = types.SimpleNamespace(hosts=[host], client_options_file=str(own), variables=clusters.target_variables())
+    launcher = types.SimpleNamespace(running=lambda name: found)
+    with clusters.target_hosts(launcher) as told:
+        assert told == (host, str(own))
+    (other := tmp_path / "other.json").write_text('{"default": {"timeout": 8}}')
+    for variables, of in (({}, launcher), ({"HOSTS": host}, None)):
+        given(CLIENT_OPTIONS=str(other), **variables)
+        with clusters.target_hosts(of) as told:
+            assert told == (host, str(other))
 
 
 def test_a_cluster_that_a_race_starts_ends_with_it_however_it_ends(given):
