@@ -1,5 +1,6 @@
 """Variables of odd shape: one line says what is wrong, before anything starts."""
 
+import contextlib
 import os
 import re
 from types import SimpleNamespace
@@ -95,6 +96,43 @@ def test_a_value_of_odd_shape_is_refused_before_anything_starts(
     line = refused(monkeypatch, capsys, target, **{name: value})
     assert said in line
     assert not re.search(r"pass.?w", line.replace("[user:password@]", ""))
+
+
+BOUNDS = {
+    "MINUTES": (["0", "9999"], ["-1", "10000", "1.5"]),
+    "ES_VERSION": (["8.17.2", "10.0.12"], ["8.17", "8.17.2-SNAPSHOT", "v8.17.2"]),
+    "NODES": (["1", "10", "99"], ["0", "100", "01"]),
+    "NODE_CORES": (["0", "0.4", "0.01", "128"], ["0.001", "-1", ".5"]),
+    "HEAP": (["1g", "512m", "999999m"], ["0g", "1", "1k", "1.5g"]),
+    "PORT": (["1000", "9200", "10000", "59999", "60000", "64999"], ["999", "0", "65000", "99999"]),
+    "DELAY_MS": (["0", "2.5", "9999"], ["10000", "-1", ".5"]),
+    "TAGS": (
+        ["a:b", "a:b c,d:e", f"{'k' * 64}:{'v' * 200}"],
+        ["a", "a:", ":b", "a:b,", f"{'k' * 65}:v", f"k:{'v' * 201}"],
+    ),
+    "FAIL_ON": (["drift", "drift,too-few"], ["drift,", "slow", "drift too-few"]),
+    "RACE": (["x", "last", "a:b c"], [".", "x y"]),
+    "RACES": (["5", "x", "x side:b last"], ["x ..", "a:b,c"]),
+    "RACE_ID": (["x", "...", "x" * 128], ["x/y", "x y", "a:b"]),
+    "DELTA": (["3", "0.5", "99", "99.5", "1"], ["0", "100", "-3", "03"]),
+    "NOISE_DAYS": (["0", "7", "0.5"], ["-1", "1e3", ".5"]),
+    "REPLICAS": (["0", "9"], ["10", "-1", "1.5"]),
+    "HEADROOM": (["0", "0.3", ".3", "0.99"], ["1", "1.0", "-0.1", "30"]),
+    "YES": (["0", "1"], ["2", "yes"]),
+    "BENCH": (["client", "TDigest|Sum", "a.*[bc]$"], ["a b", ";"]),
+}
+"""Values of a variable that are taken, and others that are not."""
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_values_are_taken_up_to_their_bounds_and_refused_beyond(started, monkeypatch, name):
+    for allowed, values in zip((True, False), BOUNDS[name]):
+        for value in values:
+            monkeypatch.setenv(name, f" {value} ")
+            with contextlib.nullcontext() if allowed else pytest.raises(RaceError, match=f"^{name} is "):
+                assert VARIABLES[name].value("default") == value
+    monkeypatch.setenv(name, " ")
+    assert VARIABLES[name].value(BOUNDS[name][0][0]) == BOUNDS[name][0][0]
 
 
 @given(name=st.sampled_from(CHECKED), value=ODD_TEXTS)

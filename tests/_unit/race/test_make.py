@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from _tools.race import clean
 from _tools.race.variables import TARGETS, VARIABLES
 from cluster_metrics.core.challenge import challenges
 
@@ -88,12 +89,43 @@ def test_clean_asks_where_results_lie_and_leaves_what_is_not_its_own(fresh):
     assert (fresh / "corpora/weblogs.json").is_file() and (fresh / "Makefile").is_file()
 
 
+@pytest.mark.parametrize(
+    "file, holds",
+    [
+        ("elasticsearch/metrics-store-1/data/x", "a metrics store with the samples of all races"),
+        ("noise.json", "measured noise floors"),
+        ("reports/r/report.json", "1 report"),
+    ],
+)
+def test_clean_asks_for_all_that_nobody_could_make_again(fresh, file, holds):
+    (fresh / "_work" / file).parent.mkdir(parents=True)
+    (fresh / "_work" / file).touch()
+    refused = make("clean", cwd=fresh)
+    assert refused.returncode != 0 and f"holds {holds}." in refused.stdout and (fresh / "_work" / file).exists()
+
+
+@pytest.mark.parametrize(
+    "said, yes", [("y", True), (" YES ", True), ("", False), ("n", False), ("maybe", False), (EOFError, False)]
+)
+def test_only_a_yes_is_one(monkeypatch, said, yes):
+    def answer(question):
+        if said is EOFError:
+            raise EOFError
+        return said
+
+    monkeypatch.setattr("builtins.input", answer)
+    assert clean.confirmed() is yes
+
+
 def test_clean_leaves_what_somebody_else_has_in_the_work_folder(fresh):
-    shared = fresh / "shared"
-    (shared / "rally").mkdir(parents=True)
+    shared, outside = fresh / "shared", fresh / "outside"
+    for name in ("downloads", "look", "matrix", "micro", "profiles", "rally", "reports"):
+        (shared / name).mkdir(parents=True)
+    (outside / "data").mkdir(parents=True)
+    (shared / "elasticsearch").symlink_to(outside)
     (shared / "thesis.txt").write_text("mine")
     assert make("clean", f"WORK={shared}", cwd=fresh).returncode == 0
-    assert [path.name for path in shared.iterdir()] == ["thesis.txt"]
+    assert [path.name for path in shared.iterdir()] == ["thesis.txt"] and not outside.exists()
 
 
 def test_clean_removes_at_once_what_is_made_again_in_minutes(fresh):

@@ -2,6 +2,7 @@ import json
 import re
 import subprocess
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
@@ -63,7 +64,8 @@ def test_a_version_tried_again_takes_the_place_of_before(kept, monkeypatch):
     monkeypatch.setenv("VERSIONS", "Python 3.12")
     new = [trial(passed=False, why="broken", commit="def")]
     monkeypatch.setattr(matrix, "tried", lambda of, version: (matrix.Trial(**t) for t in new))
-    assert matrix.matrix() == 1
+    (matrix.FOLDER / "a clone of before").mkdir(parents=True)
+    assert matrix.matrix() == 1 and not matrix.FOLDER.exists()
     assert [(t.version, t.commit) for t in matrix.kept()] == [("3.12", "def"), ("3.13", "abc")], "none tries 3.8 now"
 
 
@@ -93,6 +95,52 @@ def test_what_is_tried_is_in_the_environment_of_its_clone(kept, tmp_path, monkey
         command[1 : 1 + len(known)] for command, known in zip((c for c in tried if c[0] == own), commands)
     ] == commands
     assert tried[0][-1] == "_venv/ready" and tried[-1][-2:] == ["race", "TEST_MODE=1"]
+
+
+def test_each_challenge_is_tried_on_an_elasticsearch_with_short_cells(kept, tmp_path, monkeypatch):
+    tried = []
+    monkeypatch.setenv("PYTHON", "python3.11")
+    monkeypatch.setattr(matrix, "_clone", lambda name: tmp_path / name)
+    monkeypatch.setattr(matrix, "_trial", lambda *about: tried.append(about) or matrix.Trial(**trial()))
+    monkeypatch.setattr(matrix.shutil, "which", lambda name: name)
+    monkeypatch.setattr(matrix.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=0))
+    assert len(list(matrix.tried("Elasticsearch", "9.0.8"))) == len(challenges())
+    make = ["make", "--no-print-directory", "PYTHON=python3.11"]
+    clone = tmp_path / "elasticsearch"
+    assert tried[0] == ("Elasticsearch", "9.0.8", "set-up", clone, [*make, "_venv/ready"])
+    race = [*make, "race", "TEST_MODE=1"]
+    assert tried[1:] == [
+        ("Elasticsearch", "9.0.8", name, clone)
+        + ([*race, f"CHALLENGE={name}", "ES_VERSION=9.0.8", f"PARAMS={matrix.shortened(record)}"],)
+        for name, record in sorted(challenges().items())
+    ]
+
+
+@pytest.mark.parametrize("of, version", [("Elasticsearch", "9.0.8"), ("esrally", "2.12.0"), ("Python", "3.12")])
+def test_where_the_set_up_fails_that_is_all_there_is(kept, tmp_path, monkeypatch, of, version):
+    failed = matrix.Trial(**trial(passed=False))
+    monkeypatch.setattr(matrix, "_clone", lambda name: tmp_path / name)
+    monkeypatch.setattr(matrix, "_trial", lambda *about: failed)
+    monkeypatch.setattr(matrix.shutil, "which", lambda name: name)
+    monkeypatch.setattr(matrix.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=0))
+    assert list(matrix.tried(of, version)) == [failed]
+    monkeypatch.setattr(matrix.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=127))
+    with pytest.raises(RaceError, match="on the PATH runs; install it, or leave it out by VERSIONS"):
+        next(matrix.tried(of, version))
+
+
+def test_a_clone_is_made_once_of_this_repository_with_what_was_downloaded(kept, tmp_path, monkeypatch):
+    ran = []
+    monkeypatch.setattr(
+        matrix.subprocess, "run", lambda line, check: ran.append(line) or Path(line[-1]).mkdir(parents=True)
+    )
+    monkeypatch.setattr(matrix.rally, "DOWNLOADS", tmp_path / "downloads")
+    (tmp_path / "downloads").mkdir()
+    (tmp_path / "downloads" / "x.zip").touch()
+    clone = matrix._clone("Python-3.12")
+    assert matrix._clone("Python-3.12") == clone == matrix.FOLDER / "Python-3.12" / "track"
+    assert ran == [["git", "clone", "--quiet", str(ROOT), str(clone)]]
+    assert (clone / "_work" / "downloads" / "x.zip").exists()
 
 
 def test_what_shortens_a_trial_is_a_parameter_of_some_challenge():

@@ -30,8 +30,11 @@ def rendered(home, file, **variables):
     return jinja2.Environment(keep_trailing_newline=True).from_string(text).render(**variables)
 
 
-def test_the_node_is_that_which_is_installed_with_the_settings_of_an_embedded_one(launcher):
+def test_the_node_is_that_which_is_installed_with_the_settings_of_an_embedded_one(launcher, monkeypatch):
+    given = []
+    monkeypatch.setattr(folders, "give", lambda *of: given.append(of))
     home = offline.make_home(launcher, "8.0.0", "2g", Store("http://me:secret@store"))
+    assert given == [(home / ".rally", launcher.run_as)]
     team = home / ".rally" / "team"
     assert "[variables]\nheap_size=2g\n" in (team / "cars/v1/defaults.ini").read_text()
     base = (team / "cars/v1/vanilla/config.ini").read_text()
@@ -82,6 +85,11 @@ def test_the_command_runs_rally_from_its_home_as_who_may(launcher, monkeypatch):
     command += ["THESPIAN_BASE_IPADDR=127.0.0.1", str(rally.RALLY), "race", "--track-path=."]
     command += ["--challenge=query-decomp", "--target-hosts=127.0.0.1:19200"]
     assert shlex.split(offline.prepare(launcher, "8.0.0", "1g", None)) == command
+    launcher.run_as = {"user": 1, "group": 1}
+    monkeypatch.setattr(offline, "make_home", lambda *_: home)
+    monkeypatch.setattr(folders, "can_run", lambda *_: True)
+    nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--no-new-privs"]
+    assert shlex.split(offline.prepare(launcher, "8.0.0", "1g", None)) == [*nobody, *command]
 
 
 @pytest.mark.parametrize("venv", [True, False])
