@@ -144,7 +144,11 @@ def test_a_missing_benchmark_is_one_line_that_says_how_to_measure_it():
     "about, said",
     [
         ({"versions": {"elasticsearch": "8.16.0"}}, "Elasticsearch 8.16.0, the race 8.17.2"),
-        ({"machine": MACHINE | {"cpu": "D"}}, "another machine: cpu D, the race C"),
+        (
+            {"machine": MACHINE | {"cpu": "D", "kernel": "7", "virtualisation": "x"}},
+            f"another machine: cpu D, the race C, kernel 7, the race {MACHINE.get('kernel')}, virtualisation x, the race "
+            f"{MACHINE.get('virtualisation')}",
+        ),
         ({"input": SIZES | {"rows_per_epoch": 1000}}, "rows_per_epoch 1000, the race 1000000"),
         ({"started": "2026-01-01T03:00:00+00:00", "ended": "2026-01-01T03:10:00+00:00"}, "3.0 hours apart"),
         ({"started": "2025-12-31T20:00:00+00:00", "ended": "2025-12-31T22:00:00+00:00"}, "2.0 hours apart"),
@@ -159,6 +163,14 @@ def test_results_unlike_the_race_are_named_so(about, said):
     for local, where in ((False, "on another"), (None, "on one that is not recorded")):
         said = f"on the load driver's machine, the race's target {where}"
         assert f"measured unlike the race ({said})" in explained(race(local=local), made())[0].text
+
+
+def test_a_race_that_lasts_until_its_loops_are_measured_is_no_hours_apart_from_them():
+    of = race()
+    last = replace(of.samples[-1], at=of.samples[-1].at + 3_600_000)
+    for samples, apart in ((of.samples, True), ([*of.samples, last], False)):
+        later = made(started="2026-01-01T01:30:00+00:00", ended="2026-01-01T01:40:00+00:00")
+        assert ("1.5 hours apart" in explained(replace(of, samples=samples), later)[0].text) is apart
 
 
 def test_of_several_results_that_most_like_the_race_is_taken():
@@ -235,6 +247,9 @@ def test_bare_reading_of_stored_fields_gives_a_break_even_point_beside_that_of_t
     found = rows(sections, "explained")
     assert found["loading 5.0 %, random, a document"]["share"].value == pytest.approx(0.6, rel=0.02)
     assert found["loading 5.0 %, sequential, a document"]["share"].value == pytest.approx(0.7, rel=0.02)
+    assert sections[0].blocks[0].startswith("- **loading 0.5 %, sequential:**"), "of no whole the greatest part"
+    unlike = [replace(r, about=r.about | {"input": values | {"text_order": "random", "seed": 7}}) for r in results]
+    assert "; text_order random, the race even; seed 7, the race 42)" in explained(of, unlike)[0].text
     [point] = [s for s in sections if s.title == "Break-even point"]
     assert "In the race: 2.0 %" in point.text and "By bare loops: 2.3 %" in point.text and "over 6 forks" in point.text
 

@@ -1,9 +1,12 @@
 """What ``make micro`` measures, by which arguments; what JMH and pyperf measured is recorded."""
 
 import gzip
+import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from _tools.microbenchmarks import client, micro
@@ -96,3 +99,8 @@ def test_the_drift_of_a_benchmark_is_how_much_its_last_iterations_take_more_than
     found = of_jmh(measured, {"input": {"rows_per_epoch": 10, "nodes": 1}})
     assert found.drift == pytest.approx(0.2)
     assert found.each == pytest.approx([1000 * 100 / 10, 1000 * 730 / 3 / 10]), "µs of ten rows are told in ns a row"
+    assert math.isnan(found.allocated) and math.isnan(found.size)
+    allocated = measured | {"secondaryMetrics": {"gc.alloc.rate.norm": {"score": 5000.0}}}
+    assert of_jmh(allocated, {"input": {"rows_per_epoch": 10, "nodes": 1}}).allocated == 500
+    row = replace(found, size=50.0).row()
+    assert row["per_mb"] == pytest.approx(np.mean(found.each) / 50), "ns a byte are ms a MB"
