@@ -146,8 +146,8 @@ def test_a_missing_benchmark_is_one_line_that_says_how_to_measure_it():
         ({"versions": {"elasticsearch": "8.16.0"}}, "Elasticsearch 8.16.0, the race 8.17.2"),
         (
             {"machine": MACHINE | {"cpu": "D", "kernel": "7", "virtualisation": "x"}},
-            f"another machine: cpu D, the race C, kernel 7, the race {MACHINE.get('kernel')}, virtualisation x, the race "
-            f"{MACHINE.get('virtualisation')}",
+            f"another machine: cpu D, the race C, kernel 7, the race {MACHINE.get('kernel')}, "
+            f"virtualisation x, the race {MACHINE.get('virtualisation')}",
         ),
         ({"input": SIZES | {"rows_per_epoch": 1000}}, "rows_per_epoch 1000, the race 1000000"),
         ({"started": "2026-01-01T03:00:00+00:00", "ended": "2026-01-01T03:10:00+00:00"}, "3.0 hours apart"),

@@ -78,21 +78,31 @@ def test_values_that_are_not_allowed_are_refused(given, name, value, allowed):
 
 
 @pytest.mark.parametrize(
-    "variables, message",
+    "was, variables, message",
     [
-        ({"CHALLENGE": "capacity-query"}, r"capacity-query needs NODES=3 but the target that is up was .* \[1\]"),
         (
+            {"NODES": "3"},
+            {"CHALLENGE": "capacity-query"},
+            r"capacity-query needs NODE_CORES=0.4 but the target that is up was .* \[0\]",
+        ),
+        ({}, {"CHALLENGE": "capacity-query"}, r"capacity-query needs NODES=3 but the target that is up was .* \[1\]"),
+        (
+            {},
             {"CHALLENGE": "esql-stored-fields"},
             r"esql-stored-fields needs ES_VERSION=8.19.4 but the target .* \[8.17.2\]",
         ),
-        ({"HEAP": "2g"}, r"HEAP is \[2g\] but the target that is up was started with \[1g\]; run 'make down' first"),
+        (
+            {},
+            {"HEAP": "2g"},
+            r"HEAP is \[2g\] but the target that is up was started with \[1g\]; run 'make down' first",
+        ),
     ],
 )
-def test_a_target_that_is_up_and_does_not_do_is_refused(given, variables, message):
-    given()
+def test_a_target_that_is_up_and_does_not_do_is_refused(given, was, variables, message):
+    given(**was)
     launcher = up(**clusters.target_variables())
     assert clusters.running(launcher, "target")
-    given(**variables)
+    given(**dict.fromkeys(was, ""), **variables)
     with pytest.raises(RaceError, match=message):
         clusters.running(launcher, "target")
 
