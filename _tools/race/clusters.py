@@ -136,7 +136,7 @@ def running(launcher: Launcher, name: str) -> Cluster | None:
     needed = {"ES_VERSION": needs().esql, "NODES": needs().nodes > 1, "NODE_CORES": needs().node_cores > 0}
     found = launcher.running(name)
     for key, value in wanted.items():
-        if found and value != (before := found.variables[key]):
+        if found and value != (before := found.variables.get(key, "")):  # an older checkout may not have known of it
             if variable(key):
                 what = f"{key} is [{value}]"
             elif needed.get(key):

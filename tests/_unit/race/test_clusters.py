@@ -117,6 +117,17 @@ def test_a_target_that_does_more_than_is_needed_will_do(given, was, asked):
     assert clusters.running(launcher, "target")
 
 
+def test_a_target_that_was_started_before_there_was_a_variable_will_do_unless_it_is_asked_for(given):
+    given()
+    launcher = up(**{name: value for name, value in clusters.target_variables().items() if name != "SECURITY"})
+    assert clusters.running(launcher, "target")
+    given(SECURITY="1")
+    with pytest.raises(
+        RaceError, match=r"^SECURITY is \[1\] but the target that is up was started with \[\]; run 'make"
+    ):
+        clusters.running(launcher, "target")
+
+
 @pytest.mark.parametrize("before, now", [("0", "1"), ("1", "0")])
 def test_a_store_that_is_up_lets_clients_in_as_is_asked_or_is_refused(given, before, now):
     given(SECURITY=before, HEAP="2g")  # which is of the target
