@@ -8,7 +8,7 @@ import pytest
 
 from _tools.docs.generated import pages
 from _tools.race.rally import resolved
-from cluster_metrics.core.challenge import challenges, corpora, operations, parameters, rooms
+from cluster_metrics.core.challenge import Compared, challenges, corpora, operations, parameters, rooms
 from cluster_metrics.query.configurations import VARIANTS
 from cluster_metrics.wire.questions import TRANSPORTS
 
@@ -46,6 +46,11 @@ def test_a_record_says_what_its_samples_hold(name):
     assert record.question.endswith("?") and record.minutes > 0 and record.disk_factor > 0
     assert record.leaves or record.drops, "every challenge creates an index"
     assert all(index.startswith("cluster-metrics") for index in (*record.leaves, *record.drops))
+
+
+def test_an_interval_takes_as_many_units_as_hold_a_median_between_them_in_95_of_100_cases():
+    outside = [2 * 0.5**units for units in (Compared.least, Compared.least - 1)]
+    assert outside[0] <= 0.05 < outside[1]
 
 
 def test_an_operation_type_is_one_thing_in_all_challenges_that_use_it():

@@ -11,6 +11,8 @@ from cluster_metrics.core import compilers
 from cluster_metrics.core.compilers import Compilers
 
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
+NOBODY = 1 << 22
+"""The id of no process: more than Linux gives."""
 
 
 def thread(root, number, name, user=0, system=0, pid=None):
@@ -22,7 +24,7 @@ def thread(root, number, name, user=0, system=0, pid=None):
 
 
 def jvm(pid=None, later_s=0.0):
-    began = psutil.Process().create_time() + later_s
+    began = psutil.Process(None if pid == NOBODY else pid).create_time() + later_s
     return {"pid": pid or os.getpid(), "start_time_in_millis": round(1000 * began)}
 
 
@@ -42,9 +44,11 @@ def test_the_time_of_compiler_threads_counts_and_of_no_others(proc):
     thread(proc, 1, "java", user=1000)
     thread(proc, 2, "C2 CompilerThre", user=30, system=4)
     thread(proc, 3, "C1 CompilerThre", user=5)
+    (proc / str(os.getpid()) / "task" / "4").mkdir()  # which ends while it is read
     found, (sent,) = look(Compilers(), a=jvm())
     assert found == {"a": pytest.approx(39 * TICK_MS)}
-    assert "/_nodes/jvm" in sent
+    of_nodes = ",".join(f"nodes.*.{key}" for key in ("name", "jvm.pid", "jvm.start_time_in_millis"))
+    assert sent == f"GET /_nodes/jvm?filter_path={of_nodes}"
 
 
 def test_a_thread_that_began_later_counts_and_so_does_one_that_has_ended(proc):
@@ -56,12 +60,27 @@ def test_a_thread_that_began_later_counts_and_so_does_one_that_has_ended(proc):
     found, sent = look(reading, a=jvm())
     assert found["a"] == pytest.approx(32 * TICK_MS)
     assert not sent, "where nodes run was asked before"
+    thread(proc, 7, "C2 CompilerThre) (x", user=5)
+    assert look(reading, a=jvm())[0]["a"] == pytest.approx(35 * TICK_MS)
+
+
+def test_of_two_nodes_each_has_its_own_time_and_one_that_is_started_anew_is_asked_for(proc):
+    reading, other = Compilers(), os.getppid()
+    thread(proc, 2, "C2 CompilerThre", user=30)
+    folder = thread(proc, 2, "C1 CompilerThre", user=7, pid=other)
+    found, _ = look(reading, a=jvm(), b=jvm(pid=other))
+    assert found == {"a": pytest.approx(30 * TICK_MS), "b": pytest.approx(7 * TICK_MS)}
+    (folder / "stat").unlink()
+    for gone in (folder, folder.parent, folder.parent.parent):
+        gone.rmdir()
+    found, sent = look(reading, a=jvm())
+    assert len(sent) == 1 and found == {"a": pytest.approx(30 * TICK_MS)}
 
 
 def test_a_node_of_another_machine_tells_nothing_by_what_has_its_id_here(proc):
     thread(proc, 2, "C2 CompilerThre", user=30)
-    nobody = max(psutil.pids()) + 10_000
-    assert look(Compilers(), a=jvm(later_s=60), b=jvm(pid=nobody))[0] == {}
+    found, _ = look(Compilers(), a=jvm(later_s=6), b=jvm(later_s=-6), c=jvm(pid=NOBODY), own=jvm(later_s=4))
+    assert found == {"own": pytest.approx(30 * TICK_MS)}
 
 
 def test_a_target_that_does_not_tell_of_processes_has_none_here(proc):

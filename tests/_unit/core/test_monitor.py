@@ -14,30 +14,38 @@ from fakes import FakeEs
 from cluster_metrics.core import monitor
 from cluster_metrics.core.experiment import without_idle_monitors
 
-POOL = {"queue": 2, "rejected": 3, "active": 1}
+POOLS = {"search": {"queue": 2, "rejected": 3, "active": 5}, "write": {"queue": 4, "rejected": 16, "active": 1}}
 NODE = {
     "name": "a",
     "process": {"timestamp": 5000, "cpu": {"total_in_millis": 70}},
-    "thread_pool": {"search": POOL, "write": POOL},
+    "thread_pool": POOLS,
     "jvm": {"gc": {"collectors": {"young": {"collection_time_in_millis": 11}}}},
-    "indices": {"merges": {"current": 0, "total_throttled_time_in_millis": 9}, "indexing": {}},
+    "indices": {
+        "merges": {"current": 0, "total_throttled_time_in_millis": 9},
+        "indexing": {"index_time_in_millis": 99},
+    },
 }
 DISK = {"fs": {"io_stats": {"total": {"operations": 8, "write_kilobytes": 40, "io_time_in_millis": 6}}}}
+HELD = {"os": {"cgroup": {"cpu": {"stat": {"time_throttled_nanos": 21, "number_of_times_throttled": 2}}}}}
+THROTTLED = {"indices": {"indexing": {"index_time_in_millis": 99, "throttle_time_in_millis": 13}}}
 
 
 def test_what_a_node_does_not_tell_is_left_out_and_what_is_0_is_not():
-    told = monitor.counters({"nodes": {"x": NODE, "y": NODE | DISK | {"name": "b"}}})
+    other = NODE | DISK | HELD | {"name": "b", "indices": NODE["indices"] | THROTTLED["indices"]}
+    told = monitor.counters({"nodes": {"x": NODE, "y": other}})
     assert told["a"] == {
         **{"at": 5000, "cpu_ms": 70, "active": 1, "gc_young_ms": 11, "merges": 0, "merge_throttle_ms": 9},
-        **{"queue": 4, "rejected": 6},
+        **{"queue": 6, "rejected": 19},
     }
-    assert told["b"] == told["a"] | {"disk_ops": 8, "disk_write_kb": 40, "disk_busy_ms": 6}
+    more = {"disk_ops": 8, "disk_write_kb": 40, "disk_busy_ms": 6, "held_ns": 21, "index_throttle_ms": 13}
+    assert told["b"] == told["a"] | more
 
 
 def answers(method, path, body):
-    """Of one node, whose JVM is this process."""
+    """Of one node, whose JVM is this process, and to the question for JVMs of one that has joined since, too."""
     jvm = {"pid": os.getpid(), "start_time_in_millis": 1000 * psutil.Process().create_time()}
-    return {"nodes": {"x": {"name": "a", "jvm": jvm} if path.startswith("/_nodes/jvm") else NODE}}
+    jvms = {name: {"name": name, "jvm": jvm} for name in ("a", "joined")}
+    return {"nodes": jvms if path.startswith("/_nodes/jvm") else {"x": NODE}}
 
 
 def test_a_look_is_one_request_after_the_first_and_asks_for_all_that_it_notes(monkeypatch):
@@ -54,9 +62,15 @@ def test_a_look_is_one_request_after_the_first_and_asks_for_all_that_it_notes(mo
         of_several = asyncio.run(monitor.Monitor()(es, {"parameters": {"load_drivers": 3}}))
     sent, processes_asked, *others = es.sent
     assert "/_nodes/jvm" in processes_asked and others == [sent, sent]
-    assert slept == 3 * [monitor.MONITOR_SECONDS]
+    assert slept == 3 * [1.0]
     assert [json.loads(of["nodes"])["a"].get("compiler_ms") for of in (found, again, of_several)] == [0, 0, None]
-    assert all(path in sent for path in monitor.COUNTERS.values())
+    path, _, wanted = sent.partition("?filter_path=")
+    of_pools = [f"thread_pool.{pool}.{key}" for pool in POOLS for key in ("queue", "rejected")]
+    noted = ["name", *monitor.COUNTERS.values(), *of_pools]
+    assert sorted(wanted.split(",")) == sorted(f"nodes.*.{name}" for name in noted)
+    sections, _, of_indices = path.removeprefix("GET /_nodes/stats/").partition("/")
+    assert {*sections.split(","), "name"} == {name.partition(".")[0] for name in noted}
+    assert of_indices == "merge,indexing"
     processes = json.loads(found["processes"])
     assert 0 < processes[str(os.getpid())] <= found["client_cpu_ms"]
     assert {"nodes", "processes", "client_cpu_ms", "host_busy_ms", "host_idle_ms"} == set(found) - {"weight", "unit"}
@@ -92,17 +106,19 @@ def test_a_monitor_that_is_left_with_nothing_to_look_at_is_left_out():
 
 def test_it_goes_on_until_what_it_stands_beside_is_done():
     assert not monitor.MonitorParams.infinite, "Rally would look just once"
+    source = monitor.MonitorParams(None, {"parameters": {"load_drivers": 2}})
+    assert source.params() == {"parameters": {"load_drivers": 2}}
 
 
 class Process:
-    """A process of this machine; one without CPU time has ended."""
+    """A process of this machine; one without CPU time has ended, or tells nothing for another reason."""
 
-    def __init__(self, pid, parent, user=None, system=None):
-        self.pid, self._parent, self._times = pid, parent, (user, system)
+    def __init__(self, pid, parent, user=None, system=None, error=psutil.NoSuchProcess):
+        self.pid, self._parent, self._times, self._error = pid, parent, (user, system), error
 
     def _told(self, found):
         if self._times[0] is None:
-            raise psutil.NoSuchProcess(self.pid)
+            raise self._error(self.pid)
         return found
 
     def ppid(self):
@@ -117,7 +133,8 @@ def test_the_cpu_time_of_all_processes_of_rally_is_told_and_by_process_that_of_t
 
     def others():
         asked.append(1)
-        return [Process(13, 1, 0.25, 0.5), Process(12, 5, 4.0, 8.0), Process(14, 1)]
+        silent = Process(14, 1), Process(15, 1, error=psutil.AccessDenied)
+        return [Process(13, 1, 0.25, 0.5), Process(12, 5, 4.0, 8.0), *silent]
 
     monkeypatch.setattr(monitor.psutil, "Process", lambda: Process(11, 1, 1.5, 0.5))
     monkeypatch.setattr(monitor.process, "find_all_other_rally_processes", others)

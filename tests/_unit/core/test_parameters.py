@@ -57,7 +57,10 @@ def test_defaults_are_allowed():
         ("variants", "D", f"all, or a list of {', '.join(VARIANTS)}"),
         ("variants", 3, f"all, or a list of {', '.join(VARIANTS)}"),
         *(("sketch_server", value, ADDRESS) for value in ("localhost", 9210, "h:99999", "h:0", "h:٩٢١٠", "é:9210")),
-        *(("sampler", value, f"none, or {LOCAL_ADDRESS}") for value in ("h:9210", "127.0.0.1:99999")),
+        *(
+            ("sampler", value, f"none, or {LOCAL_ADDRESS}")
+            for value in ("h:9210", "127.0.0.1:99999", "127.0.0.2:1", "127x0.0.1:1")
+        ),
         *(("refresh_interval", value, "default, -1 for never, or a time such as 30s") for value in (*NO_TIMES, "-2")),
         *(("translog_sync_interval", v, "default, or a time from 100ms on such as 5s") for v in (*NO_TIMES, "99ms")),
         *(("translog_flush_threshold", v, "default, or a size such as 512mb") for v in ("0kb", "٣mb", "9" * 99 + "gb")),

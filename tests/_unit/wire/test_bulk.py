@@ -61,8 +61,9 @@ def test_counts_add_up_and_keep_three_different_reasons():
 
 
 WHOLE = Refused(429, REJECTED["type"], REJECTED["reason"])
-TAKEN, FULL, BAD = 201, 429, 400
-ERRORS = {FULL: REJECTED, BAD: UNPARSED | {"reason": "no number"}}
+TAKEN, FULL, BAD, AWAY = 201, 429, 400, 503
+ABSENT = {"type": "unavailable_shards_exception", "reason": "no shard"}
+ERRORS = {FULL: REJECTED, BAD: UNPARSED | {"reason": "no number"}, AWAY: ABSENT}
 AT_ONCE = Backoff(pause_s=0, one_by_one=True)
 
 
@@ -129,11 +130,12 @@ def test_a_request_rejected_as_a_whole_is_sent_again_as_a_whole():
 
 
 def test_a_real_error_beside_full_queues_is_not_sent_again_and_not_forgotten():
-    node = Node([BAD, FULL, TAKEN, FULL], [TAKEN, BAD])
-    counts, _ = sent(node, 4)
-    assert [len(documents) for documents in node.bodies] == [4, 2] and len(node.taken) == counts.acknowledged == 2
+    node = Node([BAD, FULL, TAKEN, FULL, AWAY], [TAKEN, BAD])
+    counts, _ = sent(node, 5)
+    assert [len(documents) for documents in node.bodies] == [5, 2] and len(node.taken) == counts.acknowledged == 2
     assert counts.repeated_docs == 2, "what has a real error is not repeated"
-    assert counts.problem() == "2 of 4 documents rejected: 2 by 400 document_parsing_exception (no number)"
+    kinds = "2 by 400 document_parsing_exception, 1 by 503 unavailable_shards_exception"
+    assert counts.problem() == f"3 of 5 documents rejected: {kinds} (no number | no shard)"
 
 
 def test_a_queue_that_stays_full_is_given_up_and_its_documents_are_counted():
