@@ -44,7 +44,7 @@ def test_what_misleads_in_the_words_of_elasticsearch_is_explained_of_a_request_a
     refused = Refused(400, "illegal_argument_exception", "must be terminated by a newline [\\n]")
     with pytest.raises(exceptions.RallyAssertionError, match=r"was refused: .*by a newline.* \(or, in SMILE, "):
         asyncio.run(send_bulk(FakeEs(lambda *_: refused), "x", b"", 1))
-    cause = {"reason": "Unexpected character (':' (code 58))"}
+    cause = {"reason": "x", "caused_by": {"reason": "Unexpected character (':' (code 58))"}}
     items = [{"index": {"error": {"type": "t", "reason": "failed to parse", "caused_by": cause}}}]
     [(_, reason)] = failures_in({"errors": True, "items": items}, 1)
     assert reason == "failed to parse (is it SMILE under the content type of JSON?)"
@@ -76,8 +76,15 @@ class Node:
     def __init__(self, *told):
         self._told = iter(told)
         self.bodies, self.taken = [], []
+        self.bytes_in = self.bytes_out = 0
 
     def __call__(self, method, path, body):
+        found = self._answer(path, body)
+        self.bytes_in += len(body)
+        self.bytes_out += len(json.dumps(found.body if isinstance(found, Refused) else found))
+        return found
+
+    def _answer(self, path, body):
         told = next(self._told)
         body = gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body
         separator = smile.SEPARATOR if body.startswith(smile.HEADER) else b"\n"
@@ -111,6 +118,7 @@ def test_documents_that_a_full_queue_rejected_are_sent_again_they_alone(filter_p
     assert sorted(node.taken) == found
     assert (counts.sent, counts.acknowledged, counts.errors, counts.problem()) == (5, 5, 0, "")
     assert (counts.requests, counts.retries, counts.repeated_docs, counts.took_ms) == (4, 3, 3 + 2 + 2, 3.0)
+    assert (counts.bytes_out, counts.bytes_in) == (node.bytes_in, node.bytes_out)
 
 
 def test_the_same_in_smile():
@@ -153,7 +161,8 @@ def test_what_a_response_does_not_tell_apart_is_not_sent_again():
     assert (counts.requests, counts.acknowledged, counts.rejected) == (1, 1, {"429 " + REJECTED["type"]: 1})
 
 
-def test_pauses_double_and_are_counted_apart(monkeypatch):
+@pytest.mark.parametrize("compress", [False, True])
+def test_pauses_double_and_are_counted_apart_and_so_is_the_time_to_compress(monkeypatch, compress):
     pauses = []
 
     async def sleep(seconds):
@@ -162,16 +171,39 @@ def test_pauses_double_and_are_counted_apart(monkeypatch):
     clock = itertools.count()
     monkeypatch.setattr("cluster_metrics.wire.bulk.asyncio.sleep", sleep)
     monkeypatch.setattr("cluster_metrics.wire.bulk.time.perf_counter", lambda: float(next(clock)))
-    counts, _ = sent(Node(*[[FULL]] * 3, [TAKEN]), 1, Backoff(pause_s=0.25))
+    monkeypatch.setattr("cluster_metrics.wire.bulk.gzip.compress", lambda body, level: (next(clock), body)[1])
+    counts, _ = sent(Node(*[[FULL]] * 3, [TAKEN]), 1, Backoff(pause_s=0.25), compress=compress)
     assert pauses == [0.25, 0.5, 1.0]
+    assert counts.encode_ms == (8000 if compress else 0)
     assert (counts.retries, counts.retry_wait_ms, counts.send_ms, counts.parse_ms) == (3, 3000, 4000, 8000)
+    pauses.clear()
+    counts, _ = sent(Node(*[[FULL]] * 6), 1, Backoff())
+    assert (pauses, counts.errors) == ([0.5, 1.0, 2.0, 4.0, 8.0], 1)
 
 
 @pytest.mark.parametrize("loaders", [1, 2])
 def test_each_body_is_loaded_once_however_many_are_on_their_way(loaders):
     es, bodies = FakeEs(lambda *_: {"took": 1, "errors": False}), [b"1", b"2", b"3"]
-    asyncio.run(load_all(es, "x", ((body, 1) for body in bodies), loaders))
+    with es.new_request_context() as context:
+        asyncio.run(load_all(es, "x", ((body, 1) for body in bodies), loaders))
+    assert context.request_start is None, "it is no part of the sample"
     assert sorted(body for *_, body in es.requests) == bodies
+    assert es.sent == ["POST /x/_bulk?filter_path=took,errors,items.*.error,items.*.status"] * 3
+
+
+@pytest.mark.parametrize("loaders", [1, 2, 3])
+def test_as_many_bodies_are_on_their_way_at_once_as_there_are_loaders(monkeypatch, loaders):
+    begun, ended, at_once = [], [], []
+
+    async def load(*_):
+        begun.append(1)
+        at_once.append(len(begun) - len(ended))
+        await asyncio.sleep(0)
+        ended.append(1)
+
+    monkeypatch.setattr("cluster_metrics.wire.bulk.load", load)
+    asyncio.run(load_all(FakeEs(lambda *_: {}), "x", iter([(b"", 1)] * 6), loaders))
+    assert max(at_once) == loaders and len(ended) == 6
 
 
 FAULTS = """
@@ -209,6 +241,7 @@ def test_memory_of_a_body_is_kept_for_the_next():
 @pytest.mark.parametrize(
     "options, named",
     [
+        ({}, "?filter_path=took,errors,items.*.error"),
         ({"filter_path": ""}, ""),
         ({"filter_path": "", "backoff": AT_ONCE}, ""),
         ({"filter_path": "", "backoff": AT_ONCE, "pipeline": "p"}, "?pipeline=p"),
@@ -219,7 +252,10 @@ def test_memory_of_a_body_is_kept_for_the_next():
 )
 @pytest.mark.parametrize("compress", [False, True])
 def test_a_request_names_its_pipeline_and_what_of_the_response_is_wanted(options, named, compress):
-    es, body = FakeEs(lambda *_: {"took": 7, "errors": False}), b'{"index":{}}\n{"n":1}\n' * 100
+    es, body = (
+        FakeEs(lambda *_: {"took": 7, "errors": False}),
+        b"".join(b'{"index":{}}\n{"n":%d}\n' % n**2 for n in range(100)),
+    )
     counts = asyncio.run(send_bulk(es, "x", body, 100, compress=compress, **options))
     [(method, path, sent)], [headers] = es.requests, es.headers
     assert (method, path) == ("POST", f"/x/_bulk{named}")
@@ -228,6 +264,7 @@ def test_a_request_names_its_pipeline_and_what_of_the_response_is_wanted(options
     assert (gzip.decompress(sent) if compress else sent) == body
     assert (counts.bytes_out, counts.bytes_in) == (len(sent), len(json.dumps({"took": 7, "errors": False})))
     assert (counts.encode_ms > 0) == compress
+    assert not compress or sent[10:] == gzip.compress(body, 1)[10:], "the fastest level, behind a header with the time"
 
 
 def test_bodies_in_smile_have_their_type_and_a_version_on_both_sides():

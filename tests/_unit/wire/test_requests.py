@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from types import SimpleNamespace
 
 import elasticsearch
 import pytest
@@ -67,6 +68,10 @@ async def failed(answer, raw=False):
             Refused(429, "circuit_breaking_exception", "[request] Data too large"),
             "a circuit breaker stopped it, give the target more heap: [request] Data too large",
         ),
+        (
+            Refused(400, reason='{"error": "no handler found for uri [/_query]", "status": 400}'),
+            "HTTP 400 no handler found for uri [/_query]",
+        ),
         (Refused(502, reason="<html>Bad\n\x1bGateway"), "HTTP 502 <html>Bad Gateway"),
         (TIMEOUT, "no answer, ConnectionTimeout: Connection timed out during request"),
         (LOST, "no answer, ConnectionError: Server disconnected"),
@@ -74,6 +79,22 @@ async def failed(answer, raw=False):
 )
 def test_whatever_went_wrong_gets_one_clear_line(answer, raw, line):
     assert refusal(asyncio.run(failed(answer, raw))) == line
+
+
+def test_of_an_error_with_causes_the_innermost_reason_is_told():
+    innermost = {"type": "c", "reason": "field [x] is a keyword"}
+    cause = {"type": "a", "reason": "all shards failed", "caused_by": {"reason": "b", "caused_by": innermost}}
+    error = SimpleNamespace(status_code=400, body={"error": cause})
+    assert refusal(error) == "HTTP 400 a: field [x] is a keyword"
+
+
+def test_a_request_may_have_a_time_of_its_own_to_be_answered_in():
+    given, es = [], FakeEs(lambda *_: {})
+    es.options = lambda **options: given.append(options) or es
+    asyncio.run(request(es, "POST", "/x/_forcemerge"))
+    assert given == []
+    asyncio.run(request(es, "POST", "/x/_forcemerge", timeout=600))
+    assert given == [{"request_timeout": 600}]
 
 
 @pytest.mark.parametrize("answer", [Refused(403, "security_exception", PRIVILEGE), Refused(500), TIMEOUT, LOST])
@@ -96,8 +117,9 @@ def test_what_is_forbidden_ends_the_race_even_where_one_sample_may_be_lost(statu
         asyncio.run(asked())
 
     timings = []
-    lost(Refused(503, "unavailable_shards_exception", "x"), timings)
-    assert [timing["success"] for timing in timings] == [False]
+    for other in (400, 404, 429, 503):
+        lost(Refused(other, "exception", "x"), timings)
+    assert [timing["success"] for timing in timings] == [False] * 4
     with pytest.raises(exceptions.RallyAssertionError, match=r"\[read\]"):
         lost(Refused(status, "security_exception", "granted by the index privileges [read]"), timings)
 
@@ -145,6 +167,7 @@ UNPARSED = {"type": "document_parsing_exception", "reason": "no number"}
             Refused(403, "security_exception", PRIVILEGE),
             "bulk to [x] was refused: HTTP 403 security_exc.*delete_index",
         ),
+        (Refused(503, "no_master", "x"), "bulk to [x] was refused: HTTP 503 no_master: x"),
         (
             Refused(429, "circuit_breaking_exception", "Data too large"),
             "bulk to [x]: 2 of 2 .*breaking.*Data too large",
@@ -162,6 +185,14 @@ def test_a_load_that_fails_ends_the_race_and_names_the_cause(answer, message, mo
     message = message.replace("[", r"\[").replace("(", r"\(")
     with pytest.raises(exceptions.RallyAssertionError, match=message):
         asyncio.run(load(FakeEs(lambda *_: answer), "x", b"", 2))
+
+
+@pytest.mark.parametrize("content_type, accept", [("smile", "json"), ("json", "smile"), ("smile", "smile")])
+def test_beside_smile_both_types_have_a_version(content_type, accept):
+    es = FakeEs(lambda *_: {})
+    asyncio.run(send(es, Request("/x/_search", f"application/{content_type}", b"", f"application/{accept}")))
+    versioned = "application/vnd.elasticsearch+{}; compatible-with=8".format
+    assert es.headers == [{"content-type": versioned(content_type), "accept": versioned(accept)}]
 
 
 def test_when_one_of_several_fails_the_others_stop():
