@@ -131,6 +131,25 @@ def test_searches_that_failed_or_leave_nodes_out_are_no_answers(track):
         "timed_out",
         "2 failed shards",
     ]
+    assert answered(track, "production", [{"is_partial": True}, {}]) == ["is_partial: some shards did not answer"]
+
+
+def test_a_node_without_a_response_is_no_right_answer(track):
+    coverage = Coverages(track).make(PARTS["start"], 1)
+    with pytest.raises(ValueError):
+        Asked(coverage, [{"took": 1}], {}, {}).checked()
+
+
+def test_each_epoch_and_each_way_to_ask_is_a_coverage_with_the_answers_of_its_epoch(tmp_path):
+    coverages = Coverages(track_of(Metrics(nodes=2, tasks=3, rows_per_epoch=25, epochs=2), root=tmp_path))
+    asked = CONFIGURATIONS["production"]
+    made = [coverages.make(asked, 1), coverages.make(asked, 2), coverages.make(asked, 2, profile=True)]
+    assert coverages.epochs == [1, 2]
+    assert [coverage.epoch for coverage in made] == [1, 2, 2]
+    assert [coverage.expected for coverage in made] == [coverages.prepared.answers(number) for number in (0, 1, 1)]
+    assert made[0].expected != made[1].expected
+    profiled = [json.loads(coverage.requests[0].body).get("profile") for coverage in made]
+    assert profiled == [None, None, True]
 
 
 def test_documents_that_a_coverage_matches_are_all_of_the_epoch(track):

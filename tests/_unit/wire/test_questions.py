@@ -132,7 +132,31 @@ def test_answers_are_those_of_each_node_in_whatever_form_and_encoding_they_come(
 def test_answers_of_a_sample_of_documents_are_those_within_it():
     sampled = Configuration("x", "", probability=0.1)
     assert sampled.answers(list(OF), [{"aggregations": {"sample": of}} for of in OF.values()]) == OF
-    assert sampled.bodies(["N001"], 1)[0]["aggs"].keys() == {"sample"}
+    whole, asked = (of.bodies(["N001"], 1)[0]["aggs"] for of in (VARIANTS["D_td"], sampled))
+    assert asked == {"sample": {"random_sampler": {"probability": 0.1, "seed": 42}, "aggs": whole}}
+
+
+def test_es_ql_asks_one_query_for_all_nodes_of_the_epoch_in_the_index_of_the_layout():
+    (asked,) = Configuration("x", "", form="esql", layout="other").requests(["N001", "N002"], 3)
+    ranked = ", ".join(f"{f}_p{p} = PERCENTILE({f}, {p})" for f in FIELDS for p in (0, 50, 90, 100))
+    summed = "cpu_sum = SUM(cpu), mem_sum = SUM(mem), net_sum = SUM(net)"
+    assert json.loads(asked.body) == {
+        "query": f'FROM "cluster-metrics-other" | WHERE epoch == 3 | STATS {ranked}, {summed} BY node | LIMIT 2'
+    }
+
+
+@pytest.mark.parametrize(
+    "percentiles, algorithm",
+    [(None, None), ({}, "tdigest"), ({"tdigest": {"compression": 1000}}, "tdigest"), ({"hdr": {}}, "hdr")],
+)
+def test_percentiles_are_held_against_the_bounds_of_their_algorithm(percentiles, algorithm):
+    assert Configuration("x", "", percentiles=percentiles).algorithm == algorithm
+
+
+@pytest.mark.parametrize("parallel, asked", [(0, ""), (1, "?max_concurrent_searches=1")])
+def test_searches_of_an_msearch_run_as_many_at_a_time_as_is_said(parallel, asked):
+    (request,) = Configuration("x", "").by("msearch", parallel).requests(["N001"], 1)
+    assert request.path == f"/_msearch{asked}"
 
 
 @pytest.mark.parametrize("form", ["serial", "msearch"])

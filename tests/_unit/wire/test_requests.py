@@ -15,6 +15,7 @@ from cluster_metrics.wire import smile
 from cluster_metrics.wire.bulk import load
 from cluster_metrics.wire.requests import (
     Request,
+    all_shards,
     aside,
     at_once,
     get,
@@ -24,6 +25,7 @@ from cluster_metrics.wire.requests import (
     refusal,
     request,
     send,
+    touch,
 )
 
 PRIVILEGE = (
@@ -86,6 +88,20 @@ def test_of_an_error_with_causes_the_innermost_reason_is_told():
     cause = {"type": "a", "reason": "all shards failed", "caused_by": {"reason": "b", "caused_by": innermost}}
     error = SimpleNamespace(status_code=400, body={"error": cause})
     assert refusal(error) == "HTTP 400 a: field [x] is a keyword"
+
+
+def test_what_was_done_to_some_shards_alone_ends_the_race():
+    for answer in ({}, {"_shards": {"total": 2, "failed": 0}}):
+        all_shards("x", answer, "refreshed")
+    with pytest.raises(exceptions.RallyAssertionError, match=r"^index \[x\]: 1 of its shards were not refreshed$"):
+        all_shards("x", {"_shards": {"total": 2, "failed": 1}}, "refreshed")
+
+
+def test_what_rally_takes_the_time_of_costs_the_target_nothing():
+    es = FakeEs(lambda *_: {})
+    with es.new_request_context() as context:
+        asyncio.run(touch(es))
+    assert es.sent == ["GET /"] and context.request_end - context.request_start == 1
 
 
 def test_a_request_may_have_a_time_of_its_own_to_be_answered_in():
@@ -190,7 +206,8 @@ def test_a_load_that_fails_ends_the_race_and_names_the_cause(answer, message, mo
 @pytest.mark.parametrize("content_type, accept", [("smile", "json"), ("json", "smile"), ("smile", "smile")])
 def test_beside_smile_both_types_have_a_version(content_type, accept):
     es = FakeEs(lambda *_: {})
-    asyncio.run(send(es, Request("/x/_search", f"application/{content_type}", b"", f"application/{accept}")))
+    asked = Request("/x/_search", f"application/{content_type}", b"", f"application/{accept}")
+    assert asyncio.run(send(es, asked)) == b"{}"
     versioned = "application/vnd.elasticsearch+{}; compatible-with=8".format
     assert es.headers == [{"content-type": versioned(content_type), "accept": versioned(accept)}]
 

@@ -26,6 +26,9 @@ def test_the_cpu_time_of_a_target_is_that_of_samples_which_all_nodes_took_after_
     ]
     es = FakeEs(Script({"GET /_nodes/stats": looks}))
     assert asyncio.run(target_cpu_ms(es)) == 73 and len(es.sent) == 3
+    joins = [{"a": node(5000, 4100, 1)}, {"a": node(5100, 5050, 3), "new": node(5100, 4900, 4)}]
+    es = FakeEs(Script({"GET /_nodes/stats": [{"nodes": nodes} for nodes in joins]}))
+    assert asyncio.run(target_cpu_ms(es)) == 7 and len(es.sent) == 2
 
 
 @pytest.mark.parametrize(
