@@ -10,7 +10,7 @@ import pytest
 from esrally import exceptions
 from fakes import LOST, TIMEOUT, FakeEs, Refused, Script, track_of, values
 
-from cluster_metrics.core.challenge import SCHEMA
+from cluster_metrics.core.challenge import SCHEMA, operations
 from cluster_metrics.core.experiment import Experiment, corpora_of
 from cluster_metrics.core.index import (
     CheckIndex,
@@ -20,6 +20,8 @@ from cluster_metrics.core.index import (
     Guarded,
     Load,
     create_own_index,
+    delete_own_index,
+    index_body,
     is_local,
     marks_of,
 )
@@ -42,12 +44,20 @@ def test_a_target_is_local_if_all_its_hosts_are(hosts, local):
     assert is_local(hosts) is local
 
 
+def test_an_address_of_this_machine_is_local_beyond_loopback(monkeypatch):
+    cards = {"lo": ["127.0.0.1"], "eth0": ["192.0.2.7", "2001:db8::7"]}
+    found = {name: [SimpleNamespace(address=address) for address in of] for name, of in cards.items()}
+    monkeypatch.setattr(psutil, "net_if_addrs", lambda: found)
+    assert is_local(["192.0.2.7", "2001:db8::7", "::1"])
+    assert not is_local(["192.0.2.8"])
+
+
 class Target(Script):
     """A target with one index, as an earlier race or somebody else made it."""
 
     def __init__(self, answers, meta=None):
         node = {"name": "n", "version": "8.17.2", "jvm": JVM, "os": {"allocated_processors": 2}, "attributes": {}}
-        primaries = {"segments": {"count": 1}, "store": {"size_in_bytes": 7}}
+        primaries = {"segments": {"count": 5}, "store": {"size_in_bytes": 7}}
         usual = {
             "GET /_nodes": {"nodes": {"n": node}},
             f"GET /{INDEX}/_mapping": {INDEX: {"mappings": {"_meta": meta} if meta else {}}},
@@ -116,13 +126,21 @@ def test_a_deletion_that_fails_ends_the_race(answers, message):
 
 
 def test_an_index_is_created_in_the_place_of_an_earlier_one_or_not_at_all():
-    async def create(es, params):
-        await create_own_index(es, INDEX, {"mappings": {"_meta": OWN}})
+    body = {"mappings": {"_meta": OWN}}
 
-    es, _ = run(create, {"DELETE": {}, "PUT": {}}, OWN)
-    assert es.sent[1:] == [f"DELETE /{INDEX}", f"PUT /{INDEX}"]
+    async def create(es, params):
+        await create_own_index(es, INDEX, body, *params.get("foreign", ()))
+
+    for meta, foreign in ((OWN, ()), ({"created_by": "x"}, (True,))):
+        es, _ = run(create, {"DELETE": {}, "PUT": {}}, meta, foreign=foreign)
+        assert es.sent[1:] == [f"DELETE /{INDEX}", f"PUT /{INDEX}"] and es.requests[-1][2] == body
     ends(create, {"DELETE": {}, "PUT": FORBIDDEN}, "cannot be created: HTTP 403")
     assert not any(s.startswith("PUT") for s in ends(create, {"PUT": {}}, "was not created", {"created_by": "x"}))
+
+    async def delete(es, params):
+        await delete_own_index(es, INDEX)
+
+    assert len(ends(delete, {"DELETE": {}}, "was not created", {"created_by": "x"})) == 1
 
 
 class RallysRunner:
@@ -140,9 +158,28 @@ class RallysRunner:
 def test_a_runner_of_rallys_own_that_fails_ends_the_race():
     assert run(Guarded(lambda: RallysRunner(None)), {})[1] == {"weight": 1, "unit": "ops"}
     assert run(Guarded(lambda: RallysRunner({"weight": 3, "success": True})), {})[1]["weight"] == 3
+    assert run(Guarded(lambda: RallysRunner({"weight": 3})), {})[1] == {"weight": 3}
     ends(Guarded(lambda: RallysRunner({"success": False})), {}, "did not succeed")
     for error in (TIMEOUT, LOST):
         ends(Guarded(lambda error=error: RallysRunner(error)), {}, "no answer")
+
+
+def test_merges_are_waited_for_until_none_is_running():
+    running = [2, 1, 0]
+
+    async def stats(**_):
+        return {"_all": {"total": {"merges": {"current": running.pop(0)}}}}
+
+    es = SimpleNamespace(indices=SimpleNamespace(stats=stats))
+    condition = {"path": "_all.total.merges.current", "expected-value": 0}
+    params = {"index": INDEX, "condition": condition, "retry-until-success": True, "retry-wait-period": 0}
+    assert asyncio.run(operations()["index-stats"].runner()(es, params))["success"] and running == []
+
+
+def test_the_body_of_an_index_is_a_copy_that_may_be_changed():
+    track = SimpleNamespace(indices=[SimpleNamespace(name=INDEX, body={"mappings": {"_meta": OWN}})])
+    index_body(track, INDEX)["mappings"]["_meta"] = {}
+    assert index_body(track, INDEX) == {"mappings": {"_meta": OWN}}
 
 
 def test_a_load_counts_what_was_taken():
@@ -161,11 +198,13 @@ def checked(meta, created, count=3, **changes):
 
 def test_an_index_that_this_race_created_is_checked_by_the_race_and_another_by_what_it_holds():
     _, result = run(CheckIndex(), {}, **checked(OWN, True))
-    assert (result["docs"], result["segments"], result["store_bytes"]) == (3, 1, 7)
+    assert (result["docs"], result["segments"], result["store_bytes"]) == (3, 5, 7)
     earlier = OWN | {"race": "another"}
     assert run(CheckIndex(), {}, **checked(earlier, False))[1]["docs"] == 3
     ends(CheckIndex(), {}, r"not the one that this race created, but one of race \[another\]", **checked(earlier, True))
     ends(CheckIndex(), {}, "was not created by this track; run the tasks", **checked({"loaded": OWN["loaded"]}, False))
+    of_alias = {f"GET /{INDEX}/_mapping": {"other": {"mappings": {"_meta": OWN}}}}
+    ends(CheckIndex(), of_alias, "was not created by this track; run the tasks", **checked(OWN, True))
 
 
 def test_what_the_target_is_like_is_recorded_with_its_heap_in_mib():
@@ -195,6 +234,14 @@ def test_an_index_that_was_loaded_by_other_parameters_ends_the_race(name, value)
 
 def test_a_count_that_differs_and_a_shard_that_fails_end_the_race():
     ends(CheckIndex(), {}, "has 3 documents but the corpus 4: -1", **checked(OWN, True, count=4))
+    ends(CheckIndex(), {}, r"has 3 documents but the corpus 2: \+1", **checked(OWN, True, count=2))
+    of_nodes = [Count(f" of node {node}", {"term": {"node": node}}, rows) for node, rows in (("a", 3), ("b", 4))]
+    message = "has 3 documents of node b but the corpus 4$"
+    ends(CheckIndex(), {}, message, **checked(OWN, True) | {"counts": of_nodes})
+    es, result = run(CheckIndex(), {}, **checked(OWN, True) | {"counts": of_nodes[:1]})
+    assert result["weight"] == 2, "requests that count"
+    asked = [body["query"] for _, path, body in es.requests if path.endswith("_count")]
+    assert asked == [{"match_all": {}}, {"term": {"node": "a"}}]
     failed = {f"POST /{INDEX}/_count": {"count": 3, "_shards": {"failed": 1}}}
     ends(CheckIndex(), failed, "failed on some shards", **checked(OWN, True))
     missing = {f"POST /{INDEX}/_count": Refused(404, "index_not_found_exception", "no such index [x]")}
@@ -249,8 +296,10 @@ def test_a_node_is_recorded_with_the_flags_of_its_jvm_and_what_holds_it_to_its_s
 @pytest.mark.parametrize("partial", [False, True])
 def test_of_an_index_with_a_part_of_the_corpus_no_numbers_are_checked(tmp_path, partial):
     corpus = Metrics(nodes=2, tasks=2, rows_per_epoch=10, epochs=1)
-    track = track_of(corpus, root=tmp_path, indices={INDEX: {"mappings": {"_meta": OWN}}})
-    operation = {"index": INDEX, "corpus": "cluster-metrics", "created": False, "parameters": values()}
+    track = track_of(
+        corpus, root=tmp_path, indices={"other": {"mappings": {"_meta": {}}}, INDEX: {"mappings": {"_meta": OWN}}}
+    )
+    operation = {"index": INDEX, "corpus": "cluster-metrics", "created": partial, "parameters": values()}
     found = CheckIndexParams(track, operation | ({"partial": True} if partial else {})).params()
     assert [count.documents for count in found.pop("counts")] == ([] if partial else [10, 5, 5])
-    assert found == {"parameters": values(), "index": INDEX, "marks": OWN, "created": False}
+    assert found == {"parameters": values(), "index": INDEX, "marks": OWN, "created": partial}
