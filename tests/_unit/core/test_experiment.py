@@ -73,12 +73,12 @@ def test_cells_share_the_time_that_warms_up_by_their_work():
     for load in (task for element in schedule for task in element):
         load.time_period = 8
     schedule[1].tasks[0].operation.params["work"] = 3
+    schedule[1].tasks[1].time_period = None  # which ends with the other
     laid_out = lay_out_passes(schedule, values(seed=42, passes=1, first_pass_seconds=90))
     periods = {(t.name, t.operation.params["pass"]): t.time_period for element in laid_out for t in element}
+    first, counted = {"query-1": 23, "m-1": 23, "query-3": 68}, {"query-1": 8, "m-1": 8, "query-3": 8}
     assert periods == {
-        (name, number): 8 if number else 23 if name.endswith("1") else 68
-        for name in ("query-1", "m-1", "query-3", "m-3")
-        for number in (0, 1)
+        (name, number): of.get(name) for number, of in enumerate((first, counted)) for name in (*first, "m-3")
     }
 
 

@@ -18,7 +18,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cluster_metrics.core import rounds
-from cluster_metrics.core.experiment import Experiment
+from cluster_metrics.core.challenge import challenges, operations
+from cluster_metrics.core.experiment import Experiment, corpora_of, prepare_part
 from cluster_metrics.core.rounds import ENDING_S, RoundParams, TimeLeft, outcome, round_result, timed
 from cluster_metrics.esql.esql_stored_fields import PROFILED_ROUNDS, StoredFieldsParams
 from cluster_metrics.query.query_decomp import READING_S, PlanParams
@@ -125,16 +126,28 @@ def test_the_deadline_is_the_same_in_every_time_zone(monkeypatch, zone):
     assert found["deadline"] == 1767269400.0
 
 
-def laid_out(params, **options):
-    """The track as Rally has it after the track processor."""
+def laid_out(params, left_out=lambda task: False, **options):
+    """The track as Rally has it after the track processor.
+
+    :param left_out: whether a task is, as by ``--include-tasks`` and ``--exclude-tasks``.
+    """
     options |= {"params": params, "time.start": datetime(2026, 1, 1, 12), "race.id": "x"}
     options["rally.root"] = Path(esrally.__file__).parent
     cfg = SimpleNamespace(opts=lambda section, key, default_value=None, **_: options.get(key, default_value))
     track = loader.TrackFileReader(cfg).read("cluster-metrics", str(ROOT / "track.json"), str(ROOT))
+    for challenge in track.challenges:
+        for element in list(challenge.schedule):
+            for task in [task for task in element if left_out(task)]:
+                (challenge if task is element else element).remove_task(task)
     experiment = Experiment()
     experiment.cfg = cfg
     experiment.on_after_load_track(track)
     return track
+
+
+def tasks_of(track, challenge):
+    (found,) = (of.schedule for of in track.challenges if of.name == challenge)
+    return [task for element in found for task in element]
 
 
 @pytest.mark.parametrize(
@@ -167,6 +180,72 @@ def test_test_mode_bounds_what_a_challenge_has_as_a_default_of_its_own():
     assert [task.iterations for task in tasks["query-decomp"] if task.name == "plan"] == [1, 1]
     passes = {task.operation.params["pass"] for task in tasks["capacity-curve"] if "pass" in task.operation.params}
     assert passes == {0, 1, 2}
+    assert all(documents.number_of_documents <= 1000 for corpus in track.corpora for documents in corpus.documents)
+    for name, of in tasks.items():
+        for parameters in [task.operation.params["parameters"] for task in of if "parameters" in task.operation.params]:
+            assert parameters["test_mode"] and parameters["rows_per_epoch"] == 1000
+            assert all(parameters[n] <= most for n, most in challenges()[name].test_mode.items() if n in parameters)
+
+
+def test_test_mode_leaves_what_is_less_than_its_bounds():
+    track = laid_out({"passes": 1}, **{"test.mode.enabled": True})
+    assert [task.name for task in tasks_of(track, "query-decomp")].count("plan") == 1
+
+
+def test_monitors_are_left_out_with_all_that_they_look_at():
+    track = laid_out({}, left_out=lambda task: task.operation.type not in ("monitor", "capacity-drop"))
+    kinds = {task.operation.type for of in track.challenges for task in tasks_of(track, of.name)}
+    assert kinds == {"capacity-drop"}
+
+
+@pytest.mark.parametrize("loads", [True, False])
+def test_a_check_knows_whether_this_race_makes_the_index(loads):
+    track = laid_out({}, left_out=lambda task: not loads and "setup" in task.tags)
+    of = [task.operation.params for task in tasks_of(track, "query-decomp")]
+    created = [params["created"] for params in of if "created" in params]
+    assert created and set(created) == {loads}
+
+
+def test_the_parts_of_a_plan_are_numbered_through_and_share_its_rounds():
+    found = tasks_of(laid_out({"rounds": 10, "passes": 3, "warmup_iterations": 7}), "query-decomp")
+    parts = [task for task in found if task.name == "plan"]
+    assert [task.iterations for task in parts] == [3, 3, 4]
+    for task, first in zip(parts, (1, 4, 7)):
+        told = {"first-round": first, "iterations": task.iterations, "warmup-iterations": task.warmup_iterations}
+        assert told.items() <= task.operation.params.items() and task.warmup_iterations > 0
+
+
+def test_the_index_of_a_corpus_is_shaped_by_it_and_no_other():
+    track = laid_out({"timestamps": True, "index_mode": "logsdb"})
+    modes = {index.name: index.body["settings"].get("index.mode") for index in track.indices}
+    assert modes.pop("cluster-metrics") == "logsdb" and modes and set(modes.values()) == {None}
+
+
+@pytest.mark.parametrize("challenge, encodings", [("ingest-formats", ["json", "smile-32"]), ("query-decomp", [])])
+def test_each_file_of_each_corpus_of_a_challenge_is_prepared_with_its_bodies(challenge, encodings):
+    track = laid_out({}, **{"challenge.name": challenge})
+    prepared = [of for _, of in Experiment().on_prepare_track(track, "/data")]
+    kinds = [
+        corpora_of(tasks_of(track, challenge)[0].operation.params["parameters"])[kind.name]
+        for kind in challenges()[challenge].corpora
+    ]
+    expected = [(corpus.name, number) for corpus in kinds for number in range(len(corpus.parts()))]
+    assert [(of["name"], of["number"]) for of in prepared] == expected
+    assert all(set(encodings) <= set(of["encodings"]) and of["data_root"] == "/data" for of in prepared)
+    assert bool(prepared[0]["encodings"]) == bool(encodings)
+
+
+def test_without_operations_of_the_track_its_rows_are_prepared_alone():
+    track = laid_out(
+        {}, left_out=lambda task: task.operation.type in operations(), **{"challenge.name": "ingest-formats"}
+    )
+    assert {tuple(of["encodings"]) for _, of in Experiment().on_prepare_track(track, "/data")} == {()}
+
+
+def test_a_corpus_that_cannot_be_prepared_is_told_as_rally_tells_of_data(tmp_path, monkeypatch):
+    monkeypatch.setattr("cluster_metrics.corpus.files.shutil.disk_usage", lambda _: SimpleNamespace(free=10))
+    with pytest.raises(exceptions.DataError, match="free are 10$"):
+        prepare_part("cluster-metrics", {"rows_per_epoch": 10}, 0, [], str(tmp_path))
 
 
 def test_all_tasks_of_a_challenge_take_its_own_defaults():
@@ -177,6 +256,8 @@ def test_all_tasks_of_a_challenge_take_its_own_defaults():
         of = [task.operation.params for element in challenge.schedule for task in element]
         found[challenge.name] = [params["parameters"] for params in of if "parameters" in params]
     assert all(parameters == of[0] for of in found.values() for parameters in of)
+    assert all(challenges()[name].derived(of[0]).items() <= of[0].items() for name, of in found.items())
+    assert not any("test_mode" in of[0] or "load_drivers" in of[0] for of in found.values())
     assert found["capacity-curve"][0]["cell_seconds"] == 19 != found["capacity-query"][0]["cell_seconds"]
     assert found["query-decomp"][0]["rounds"] == 100 != found["query-profile"][0]["rounds"]
 
