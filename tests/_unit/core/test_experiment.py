@@ -9,7 +9,7 @@ import pytest
 from esrally import exceptions
 from fakes import track_of, values
 
-from cluster_metrics.core.challenge import challenges
+from cluster_metrics.core.challenge import challenges, operations
 from cluster_metrics.core.experiment import lay_out_passes, rounds_of
 from cluster_metrics.core.rounds import shuffled
 from cluster_metrics.corpus.metrics import Metrics
@@ -151,7 +151,7 @@ class Registry:
         of = self.__dict__["found"].get(name.removeprefix("register_"))
         if of is None:
             raise AttributeError(name)
-        return lambda *what, **_: of.append(what)
+        return lambda *what, **options: of.append((*what, *options.items()))
 
 
 @pytest.fixture
@@ -168,7 +168,14 @@ def plugin(monkeypatch):
 def test_a_rally_that_asks_for_validators_gets_one_of_each_challenge(plugin):
     registry = Registry()
     plugin.register(registry)
-    assert len(registry.found["runner"]) > 20 and "validator" not in registry.found
+    assert "validator" not in registry.found
+    for kind, attribute in (("param_source", "params"), ("scheduler", "scheduler")):
+        named = {record.type for record in operations().values() if getattr(record, attribute)}
+        assert {name for name, _ in registry.found[kind]} == named and named
+    assert {name for name, *_ in registry.found["runner"]} == set(operations())
+    assert all(("async_runner", True) in of for of in registry.found["runner"])
+    processors = [type(processor).__name__ for (processor,) in registry.found["track_processor"]]
+    assert processors == ["Experiment", "DefaultTrackPreparator"], "the corpora are laid out before they are prepared"
     registry.found["validator"] = []
     plugin.register(registry)
     assert {name for name, _ in registry.found["validator"]} == set(challenges())

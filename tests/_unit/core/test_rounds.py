@@ -258,6 +258,10 @@ def test_all_tasks_of_a_challenge_take_its_own_defaults():
     assert all(parameters == of[0] for of in found.values() for parameters in of)
     assert all(challenges()[name].derived(of[0]).items() <= of[0].items() for name, of in found.items())
     assert not any("test_mode" in of[0] or "load_drivers" in of[0] for of in found.values())
+    loads = ("ingest", "append-no-conflicts-index-only")
+    epochs = [[t.operation.params.get("epochs") for t in tasks_of(track, name)] for name in loads]
+    load_and_account = [[[epoch] for epoch in range(1, 6) for _ in range(2)], [[1, 2, 3, 4, 5]] * 2]
+    assert [[group for group in of if group] for of in epochs] == load_and_account
     assert found["capacity-curve"][0]["cell_seconds"] == 19 != found["capacity-query"][0]["cell_seconds"]
     assert found["query-decomp"][0]["rounds"] == 100 != found["query-profile"][0]["rounds"]
 

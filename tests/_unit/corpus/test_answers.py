@@ -33,6 +33,21 @@ def test_error_of_p50_and_p90_is_the_greatest_relative_one():
     error, wrong = check_response(response(**{"50.0": 505.0, "90.0": 901.0}), EXPECTED, True, "tdigest")
     assert wrong == []
     assert error == pytest.approx(4.5 / 500.5)
+    error, _ = check_response(response(**{"50.0": 500.5, "90.0": 909.1}), EXPECTED, True, "tdigest")
+    assert error == pytest.approx(9 / 900.1)
+
+
+def test_of_several_fields_the_one_that_errs_most_counts_and_each_wrong_one_is_named():
+    answer, of_net = response(**{"90.0": 909.1}), response()["aggregations"]
+    answer["aggregations"] |= {"net_pct": of_net["cpu_pct"], "net_sum": {"value": 1.0}}
+    error, wrong = check_response(answer, EXPECTED | {"net": EXACT}, True, "tdigest")
+    assert error == pytest.approx(9 / 900.1)
+    assert wrong == ["net_sum is 1.0, exact 500500.0"]
+
+
+def test_the_ends_are_held_to_their_bounds_and_are_no_part_of_the_error():
+    ends = response(**{"0.0": 2.0, "100.0": 999.0})
+    assert check_response(ends, EXPECTED, True, "hdr") == (pytest.approx(0, abs=1e-12), [])
 
 
 @pytest.mark.parametrize(
@@ -102,6 +117,9 @@ def test_the_answers_of_1_to_1000_are_those_worked_out_by_hand():
 def test_a_percentile_may_reach_its_bounds_and_no_further(algorithm, key, low, high):
     for value, wrong in ((low, 0), (high, 0), (low * (1 - 1e-6), 1), (high * (1 + 1e-6), 1)):
         assert len(problems(response(**{key: value}), algorithm)) == wrong, value
+    if algorithm == "tdigest":  # whose values are 32-bit floats
+        for value in (low * (1 - 6e-8), high * (1 + 6e-8)):
+            assert not problems(response(**{key: value}), algorithm)
 
 
 def test_a_sum_may_be_off_by_a_millionth_and_is_held_only_against_a_query_for_it():
@@ -115,6 +133,6 @@ def test_a_sum_may_be_off_by_a_millionth_and_is_held_only_against_a_query_for_it
 def test_no_rows_have_no_percentile():
     none = field_answers([])
     assert none == {"count": 0, "sum": 0.0, "min": None, "max": None, "percentiles": {}}
-    for found, wrong in ((None, []), (7.0, ["cpu p50.0 is 7.0, exact none"])):
-        answer = {"aggregations": {"cpu_pct": {"values": {"50.0": found, "90.0": None}}}}
+    for found, wrong in ((None, []), (7.0, ["cpu p90.0 is 7.0, exact none"])):
+        answer = {"aggregations": {"cpu_pct": {"values": {"50.0": None, "90.0": found}}}}
         assert check_response(answer, {"cpu": none}, sums=False, algorithm="hdr") == (0.0, wrong)

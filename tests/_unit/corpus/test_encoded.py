@@ -1,11 +1,14 @@
 import json
 import struct
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_metrics.corpus.encoded import ACTION, encoded_file, generate_bodies, metrics_bodies
+from cluster_metrics.corpus import files
+from cluster_metrics.corpus.encoded import ACTION, Bodies, encoded_file, generate_bodies, metrics_bodies
+from cluster_metrics.corpus.files import CorpusError
 from cluster_metrics.corpus.metrics import FIELDS, Metrics
 from cluster_metrics.wire import smile
 
@@ -85,3 +88,28 @@ def test_a_file_cut_short_is_made_anew(tmp_path):
     written = path.stat().st_mtime_ns
     generate_bodies(corpus, 0, "json", rows_file)
     assert path.stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize("encoding", ["json", "smile-64"])
+def test_bodies_of_rows_that_vary_in_length_are_found_by_what_ends_them(tmp_path, encoding):
+    documents = [{"n": 10**n, "text": "a\nb"} for n in range(5)]
+    if encoding == "json":
+        pairs = [b'{"index":{}}\n' + json.dumps(document).encode() + b"\n" for document in documents]
+    else:
+        pairs = [smile.body([smile.encode(ACTION), smile.encode(document)]) for document in documents]
+    encoded_file(tmp_path / "rows.json", encoding).write_bytes(b"".join(pairs))
+    bodies = Bodies(tmp_path / "rows.json", encoding)
+    assert [bodies.body(first, 2) for first in range(4)] == [b"".join(pairs[n : n + 2]) for n in range(4)]
+    assert bodies.body(4, 1) == pairs[4]
+
+
+def test_bodies_of_a_part_take_the_room_of_that_part(tmp_path, monkeypatch):
+    corpus = Metrics(nodes=2, tasks=2, rows_per_epoch=10, epochs=10)
+    rows_file = corpus.generate(9, tmp_path)
+    size = rows_file.stat().st_size + 10 * len(b'{"index":{}}\n')
+    monkeypatch.setattr(files.shutil, "disk_usage", lambda _: SimpleNamespace(free=size - 1))
+    with pytest.raises(CorpusError, match=f"needs {size:,} bytes .* free are {size - 1:,}$"):
+        generate_bodies(corpus, 9, "json", rows_file)
+    monkeypatch.setattr(files.shutil, "disk_usage", lambda _: SimpleNamespace(free=size))
+    generate_bodies(corpus, 9, "json", rows_file)
+    assert encoded_file(rows_file, "json").stat().st_size == size

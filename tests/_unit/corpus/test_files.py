@@ -109,6 +109,24 @@ def test_there_is_an_example_of_every_corpus():
 
 
 @pytest.mark.parametrize("corpus", EXAMPLES, ids=lambda corpus: corpus.name)
+def test_a_corpus_is_that_of_its_parameters_and_whole_once_it_is_made(tmp_path, corpus):
+    kind, given = type(corpus), corpus.sizes()
+    assert given == {parameter.name: getattr(corpus, name) for name, parameter in corpus.parameters.items()}
+    assert kind.of(given, test_mode=False) == corpus and kind.of({}, test_mode=False) == kind()
+    said = []
+    for _ in range(2):
+        corpus.generate(0, tmp_path, said.append)
+    assert len(said) == 1 and corpus.problems(0, tmp_path) == []
+
+
+@pytest.mark.parametrize("kind, counted", [(Metrics, "rows_per_epoch"), (Words, "documents"), (WebLogs, "documents")])
+def test_test_mode_bounds_the_documents_of_a_file_and_leaves_fewer(kind, counted):
+    for documents, bounded in ((64, 64), (30_000, 1000)):
+        given = replace(kind(), **{counted: documents}).sizes()
+        assert kind.of(given, test_mode=True) == replace(kind(), **{counted: bounded})
+
+
+@pytest.mark.parametrize("corpus", EXAMPLES, ids=lambda corpus: corpus.name)
 def test_no_parameter_that_changes_a_corpus_finds_the_files_of_another(tmp_path, corpus):
     corpus.generate(0, tmp_path)
     for field, parameter in corpus.parameters.items():
@@ -264,6 +282,18 @@ def test_a_file_is_written_where_the_disk_has_room_for_just_that(tmp_path, monke
     with refused:
         files.write_whole(tmp_path / "file", 60, [b"x" * 60], "it")
     assert [path.name for path in sorted(tmp_path.iterdir())] == (["file", "file.sha256"] if fits else [])
+
+
+def test_a_file_has_its_sha256_before_it_has_its_name(tmp_path, monkeypatch):
+    path, renamed = tmp_path / "file", []
+
+    def replace(part, to):
+        renamed.append((part.read_bytes(), seal_of(path).exists(), path.exists()))
+        os.rename(part, to)
+
+    monkeypatch.setattr(files.os, "replace", replace)
+    files.write_whole(path, 60, [b"x" * 60], "it")
+    assert renamed == [(b"x" * 60, True, False)] and not problems(path)
 
 
 @pytest.mark.parametrize("size, found", [(None, False), (60, False), (61, True)])
