@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 from esrally import exceptions
@@ -7,7 +8,7 @@ from esrally.track import loader
 from _tools.race.rally import resolved
 from cluster_metrics.core.challenge import challenges, corpora, parameters
 from cluster_metrics.core.experiment import check, corpora_of
-from cluster_metrics.core.parameters import BULK_SIZE, SEGMENTS, SHARDS
+from cluster_metrics.core.parameters import BULK_SIZE, PORT, SEGMENTS, SHARDS, of_cell
 from cluster_metrics.corpus.prepared import TRACK
 from cluster_metrics.ingest.ingest_formats import CORPORA
 from cluster_metrics.ingest.load import pace_of
@@ -51,6 +52,7 @@ def test_defaults_are_allowed():
         ("bulk_size", 0, "an integer from 1 to 1,000,000"),
         ("cluster_health", "red", "green or yellow"),
         ("delete_foreign_index", "yes", "true or false"),
+        ("delete_foreign_index", 1, "true or false"),
         ("transports", ["serial", "carrier-pigeon"], "all, or a list of serial, msearch"),
         ("transports", [], "all, or a list of serial, msearch"),
         ("transports", ["serial", "serial"], "all, or a list of serial, msearch"),
@@ -77,6 +79,7 @@ def test_defaults_are_allowed():
                 {"1s": 1, "other": 1},
                 {"1s": 1, "1s-0r": 1, "other": 1},
                 {"1s-0r": 257, "other": 1},
+                {"1s-0rx": 1, "other": 1},
                 {"١s-0r": 1, "other": 1},
             )
         ),
@@ -152,6 +155,16 @@ def test_never_to_refresh_may_be_given_as_a_number():
 )
 def test_what_is_allowed_is_taken_as_it_is(name, values):
     assert [parameters()[name].check(value) for value in values] == list(values)
+
+
+def test_ports_are_those_that_there_are():
+    taken = [port for port in range(100_000) if re.fullmatch(PORT, str(port))]
+    assert taken == list(range(1, 65_536)) and not re.fullmatch(PORT, "080")
+
+
+def test_a_cell_has_a_value_of_its_own_or_that_of_all_others():
+    by_cell = {"1s-0r": 3, "other": 5}
+    assert [of_cell(by_cell, "1s-0r"), of_cell(by_cell, "2s-1r"), of_cell(7, "1s-0r")] == [3, 5, 7]
 
 
 def test_parameters_are_checked_where_bytes_decide_the_rows_too():
