@@ -127,15 +127,16 @@ def test_a_guard_lets_nothing_through_that_rally_makes_a_sample_of(answer):
 def test_what_is_forbidden_ends_the_race_even_where_one_sample_may_be_lost(status):
     def lost(answer, timings):
         async def asked():
-            with losing_one("x", "coverage", timings):
+            with losing_one("x", "coverage", timings, round=7):
                 await request(FakeEs(lambda *_: answer), "POST", "/x/_search")
 
         asyncio.run(asked())
 
     timings = []
-    for other in (400, 404, 429, 503):
-        lost(Refused(other, "exception", "x"), timings)
-    assert [timing["success"] for timing in timings] == [False] * 4
+    for other in (*(Refused(code, "exception", "x") for code in (400, 404, 429, 503)), TIMEOUT, LOST):
+        lost(other, timings)
+    assert [(timing["success"], timing["round"]) for timing in timings] == [(False, 7)] * 6
+    assert all(timing["dependent_timing"]["service_time"] > 0 for timing in timings)
     with pytest.raises(exceptions.RallyAssertionError, match=r"\[read\]"):
         lost(Refused(status, "security_exception", "granted by the index privileges [read]"), timings)
 
