@@ -13,6 +13,7 @@ from cluster_metrics.core.index import CheckIndexParams
 from cluster_metrics.core.limits import COLD
 from cluster_metrics.esql.esql_stored_fields import (
     AS_IS,
+    QUERY,
     SETTING,
     Question,
     StoredFieldsParams,
@@ -219,3 +220,9 @@ def test_a_target_without_the_setting_is_asked_as_it_is_alone(track):
 def test_caches_are_said_to_be_warm_where_a_round_ran_uncounted(rounds, warm):
     said = [limit({"index": {}, "warmup_iterations": rounds}) for limit in challenges()["esql-stored-fields"].limits]
     assert any("one round ran uncounted" in text for text in said) is warm and (COLD in said) is not warm
+
+
+def test_races_are_judged_by_the_wall_times_of_all_rounds_with_all_documents_as_the_base():
+    compared = challenges()["esql-stored-fields"].compared
+    assert (compared.sample, compared.base, compared.parameter) == (QUERY, "100%", "esql_rounds")
+    assert compared.figures == ("wall_ms", "took_ms")

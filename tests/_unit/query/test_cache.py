@@ -47,10 +47,13 @@ class Target:
 )
 def test_a_round_records_which_index_has_the_cache_and_what_it_answered_meanwhile(found, on):
     async def measured(es):
-        return await query_cache(es, ["a"], await lookups(es, ["a"]))
+        return await query_cache(es, ["b", "a"], await lookups(es, ["b", "a"]))
 
-    es = FakeEs(Target({"a": found}))
+    es = FakeEs(Target({"b": {"settings": {SETTING: "false"}}, "a": found}))
     assert asyncio.run(measured(es)) == {"query_cache_on": on, "query_cache_hits": 10, "query_cache_misses": 0}
+    counts = "GET /a,b/_stats/query_cache?filter_path=_all.total.query_cache"
+    settings = f"GET /a,b/_settings/{SETTING}?include_defaults=true&flat_settings=true"
+    assert es.sent == [counts, settings, counts]
 
 
 def layouts(names, tmp_path, **parameters):

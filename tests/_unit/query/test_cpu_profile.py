@@ -90,8 +90,9 @@ def test_what_is_profiled_are_the_cells_of_query_decomp_the_cache_and_a_planted_
     assert set(PROFILED) - cells == {"D_td-serial+cached", "D_td-msearch+cached", "D_td-serial+high-accuracy"}
     assert cells < set(PROFILED)
     assert set(values()["profiled"]) == set(PROFILED) - {"D_td-serial+high-accuracy"}
-    cached = PROFILED["D_td-msearch+cached"]
-    assert LAYOUTS[cached.layout].primed and cached.form == "msearch"
+    cached = {name: (of.form, of.layout) for name, of in PROFILED.items() if of.layout}
+    assert cached == {f"D_td-{transport}+cached": (transport, "cached") for transport in TRANSPORTS}
+    assert LAYOUTS["cached"].primed
     assert PROFILED["D_td-serial+high-accuracy"].percentiles == {"tdigest": {"execution_hint": "high_accuracy"}}
 
 

@@ -129,13 +129,14 @@ def test_the_figure_of_aggregations_tells_collecting_from_all_else_and_leaves_ou
 
 def test_a_pause_that_the_profiler_scaled_up_changes_no_phase():
     whole = race()
-    before = of(whole, "phases")["collect: 3 percentiles t-digest"]
+    before, listed = of(whole, "phases")["collect: 3 percentiles t-digest"], of(whole, "aggregations")
     for sample in whole.samples:
         if sample.meta.get("asked_node") == "N001" and sample.cell == "profile-on-call":
             sample.meta["cpu_pct_collect_ms"] = 1000.0
         if sample.cell == "profile-on":
             sample.meta["percentiles_collect_ms"] += 1000.0
     assert of(whole, "phases")["collect: 3 percentiles t-digest"] == before
+    assert of(whole, "aggregations") == listed
 
 
 def test_a_round_that_lacks_a_coverage_is_left_out():

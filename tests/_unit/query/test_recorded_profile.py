@@ -61,3 +61,36 @@ def test_components_leave_little_unnamed(profile, counted):
         level = dict(zip(parts.names, parts.times(found, 1.0).sum(axis=0) / found.sum()))
         assert level.get((UNNAMED,), 0) < 0.05, name
         assert level[("t-digest",)] > 0.4 and ("HDR",) not in level
+
+
+@pytest.mark.parametrize(
+    "frame, component",
+    [
+        ("org.elasticsearch.search.aggregations.metrics.AbstractHDRPercentilesAggregator$1.collect", "HDR"),
+        ("org.elasticsearch.search.aggregations.metrics.CompensatedSum.add", "sums"),
+        ("org.elasticsearch.search.aggregations.metrics.InternalSum.getReducer", "sums"),
+        ("org.elasticsearch.search.aggregations.metrics.Sum.value", "sums"),
+        ("org.apache.lucene.index.SingletonSortedNumericDocValues.nextValue", "reading doc values"),
+        ("org.apache.lucene.util.packed.DirectReader.getInstance", "reading doc values"),
+        ("org.elasticsearch.index.fielddata.NumericDoubleValues.doubleValue", "reading doc values"),
+        ("org.elasticsearch.search.aggregations.support.ValuesSource$Numeric.doubleValues", "reading doc values"),
+        ("org.apache.lucene.search.IndexOrDocValuesQuery$1.scorerSupplier", "filtering"),
+        ("org.apache.lucene.search.DocValuesRewriteMethod$1.scorer", "filtering"),
+        ("org.apache.lucene.codecs.lucene912.Lucene912PostingsReader.advance", "filtering"),
+        ("org.apache.lucene.queries.function.FunctionQuery.createWeight", "filtering"),
+        ("org.apache.lucene.util.bkd.BKDReader.intersect", "filtering"),
+        ("org.apache.lucene.util.automaton.Automaton.step", "filtering"),
+        ("org.apache.lucene.util.FixedBitSet.nextSetBit", "filtering"),
+        ("org.apache.lucene.util.DocIdSetBuilder.add", "filtering"),
+        ("org.elasticsearch.index.query.TermQueryBuilder.doToQuery", "filtering"),
+        ("org.elasticsearch.search.internal.ContextIndexSearcher.search", "filtering"),
+        ("org.elasticsearch.search.internal.CancellableBulkScorer.score", "filtering"),
+        ("org.elasticsearch.search.fetch.FetchPhase.execute", "fetch and reduce"),
+        ("org.elasticsearch.action.search.SearchTransportService.sendExecuteQuery", "fetch and reduce"),
+        ("org.elasticsearch.common.util.BigArrays.newDoubleArray", "aggregation framework"),
+        ("org.elasticsearch.search.query.QueryPhase.execute", "query phase"),
+        ("org.elasticsearch.indices.IndicesService.loadIntoContext", "query phase"),
+    ],
+)
+def test_a_frame_of_a_search_belongs_to_the_part_that_its_class_serves(frame, component):
+    assert SEARCHES.of(("thread search_worker", frame)) == component

@@ -7,11 +7,9 @@ from fakes import rows
 from _tools.report.answer import answer_of
 from _tools.report.race import Race, Sample
 from _tools.report.stats import median
+from cluster_metrics.core.challenge import challenges
 from cluster_metrics.sketch._report import sketch_floor as explained
-from cluster_metrics.sketch.sketch_floor import (
-    INGESTED,
-    INGESTS,
-)
+from cluster_metrics.sketch.sketch_floor import INGESTED, INGESTS
 
 COSTS = {
     "elasticsearch-full": 76.0,
@@ -183,3 +181,11 @@ def test_changes_are_the_ways_of_elasticsearch_and_its_transport():
         ("ingest", "elasticsearch-full", pytest.approx(76 / 8)),
         ("query", "D_td-serial", pytest.approx(2)),
     ]
+
+
+def test_races_are_judged_by_the_wall_time_of_rows_and_held_against_the_whole_response():
+    challenge = challenges()["sketch-floor"]
+    compared = challenge.compared
+    assert (compared.sample, compared.base, compared.parameter) == (INGESTED, "elasticsearch-full", "rounds")
+    assert compared.figures == ("wall_ms", "client_cpu_ms", "took_ms")
+    assert challenge.drops == ("cluster-metrics-full", "cluster-metrics-filtered")
