@@ -94,11 +94,12 @@ def test_an_index_that_is_not_the_tracks_own_is_dropped_only_where_that_is_asked
 
 def test_a_further_index_differs_from_the_production_index_in_its_layout_alone(tmp_path):
     names = ["production", "cached", "unmerged", "shards-2", "rollup"]
-    given = {"number_of_shards": 4, "codec": "best_compression", "source_mode": "synthetic"}
+    given = {"number_of_shards": 4, "number_of_replicas": 1, "codec": "best_compression", "source_mode": "synthetic"}
     bodies = {i.removeprefix("/cluster-metrics-"): b["settings"] for i, b in layouts(names, tmp_path, **given).items()}
     shards = {name: settings["index.number_of_shards"] for name, settings in bodies.items()}
     assert shards == {"cached": 4, "unmerged": 4, "rollup": 4, "shards-2": 2}
-    assert {settings["index.codec"] for settings in bodies.values()} == {"best_compression"}
+    kept = {(settings["index.codec"], settings["index.number_of_replicas"]) for settings in bodies.values()}
+    assert kept == {("best_compression", 1)}
     assert bodies["cached"]["index.mapping.source.mode"] == "synthetic"
     assert "index.mapping.source.mode" not in bodies["rollup"]
 

@@ -101,6 +101,17 @@ def test_races_are_judged_by_wall_times_and_held_against_production(challenge, s
 def test_the_further_indices_are_known_as_those_that_are_dropped():
     assert challenges()["query-frontier"].drops == tuple(f"cluster-metrics-{layout}" for layout in LAYOUTS)
     assert challenges()["cpu-profile"].drops == ("cluster-metrics-cached",)
+    for name in ("query-frontier", "cpu-profile"):
+        assert challenges()[name].operations[-1].name == "drop-layouts"
+
+
+def test_test_mode_takes_as_little_as_there_is():
+    shortest = {"rounds": 2, "warmup_iterations": 1}
+    assert {name: challenges()[name].test_mode for name in ("query-decomp", "query-frontier", "cpu-profile")} == {
+        "query-decomp": shortest | {"passes": 2, "warmup_rounds": 1},
+        "query-frontier": shortest | {"frontier_cpu_seconds": 1},
+        "cpu-profile": shortest,
+    }
 
 
 def test_published_times_are_those_of_the_reference():

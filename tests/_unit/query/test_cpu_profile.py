@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-from fakes import FakeEs, Sampling, Script, track_of, values
+from fakes import TIMEOUT, FakeEs, Sampling, Script, track_of, values
 
 from _tools.elasticsearch import processes
 from _tools.profile import recording
@@ -37,8 +37,8 @@ PROFILE = json.loads((Path(__file__).parent / "data" / "profile-8.17.2.json").re
 def source(tmp_path):
     track = track_of(Metrics(nodes=2, tasks=2, rows_per_epoch=10, epochs=3), root=tmp_path)
 
-    def source(sampler="none"):
-        found = values(seed=42, profiled=NAMES, sampler=sampler)
+    def source(sampler="none", seed=42):
+        found = values(seed=seed, profiled=NAMES, sampler=sampler)
         return CpuProfileParams(track, {"parameters": found, "warmup-iterations": 1, "iterations": 12})
 
     return source
@@ -104,18 +104,36 @@ def test_neither_block_comes_first_always(source):
     assert len(epochs) == 1
 
 
+def test_epochs_configurations_and_blocks_are_in_an_order_by_seed_and_round(source):
+    def drawn(seed):
+        of = source(seed=seed)
+        rounds = [of.params() for _ in range(12)]
+        assert all(r["by-api"].epoch == r["coverages"][0][0].epoch for r in rounds)
+        names = [[coverage.configuration.name for coverage, _ in r["coverages"]] for r in rounds]
+        return [r["by-api"].epoch for r in rounds], names, [r["blocks"] for r in rounds]
+
+    for one, same, other in zip(drawn(42), drawn(42), drawn(1)):
+        assert one == same != other and any(found != one[0] for found in one)
+
+
 def test_filters_of_a_cached_configuration_are_asked_before_its_clock_runs(source):
     primed = {c.configuration.name: requests for c, requests in source().params()["coverages"]}
     assert primed["A-serial"] == [] and len(primed["D_td-serial+cached"]) == 2 * 5
 
 
-def test_a_round_is_sampled_once_and_asked_twice(source):
+@pytest.mark.parametrize("blocks", [[SAMPLED, PLAIN], [PLAIN, SAMPLED]])
+def test_a_round_is_sampled_once_and_asked_twice(source, blocks):
     sampling = Sampling()
     with served(Control(sampling)) as address:
-        result = run(source(address).params())
+        params = source(address).params() | {"blocks": blocks}
+        result = run(params, es := target(params))
         assert sampling.told == ["start", "stop"]
     assert result["success"], result["error-description"]
     assert result["recordings"] == ["/kept/1.jfr"] and "not_sampled" not in result
+    assert result["query_cache_hits"] == 0, "of this round, not since the index was opened"
+    searches = [path.split("/")[1] for method, path, _ in es.requests if method == "POST"]
+    assert (searches.count("cluster-metrics-cached"), searches.count("cluster-metrics")) == (2 * (2 * 5 + 2), 2 * 2 + 2)
+    assert {json.loads(request.body)["profile"] for request in params["by-api"].requests} == {True}
     kinds = [t["dependent_timing"]["operation-type"] for t in result["dependent_timing"]]
     assert sorted(kinds) == sorted([SAMPLED] * 2 + [PLAIN] * 2 + ["profiled-coverage"])
     for timing in result["dependent_timing"]:
@@ -123,6 +141,25 @@ def test_a_round_is_sampled_once_and_asked_twice(source):
             assert timing["target_cpu_ms"] >= 0
             assert timing["started_s"] <= timing["dependent_timing"]["absolute_time"]
             assert timing["window_ms"] > 0
+
+
+@pytest.mark.parametrize("lost, kind", [(b'"profile"', "profiled-coverage"), (b"_pct", PLAIN)])
+@pytest.mark.parametrize("answer, why", [(TIMEOUT, "no-answer"), ({"took": 1, "timed_out": True}, "wrong-answer")])
+def test_a_coverage_without_a_right_answer_is_lost_alone(source, lost, kind, answer, why):
+    params = source().params()
+    right = target(params)._answer
+
+    def respond(method, path, body):
+        hit = method == "POST" and lost in body and (b'"profile"' in body) is (kind != PLAIN)
+        return answer if hit else right(method, path, body)
+
+    result = run(params, FakeEs(respond))
+    found = {
+        (t["dependent_timing"]["operation-type"], t["success"], t.get("error-type")) for t in result["dependent_timing"]
+    }
+    kept = {PLAIN, "profiled-coverage"} if kind == PLAIN else {PLAIN}
+    assert found == {(of, True, None) for of in kept} | {(kind, False, why)}
+    assert (result["success"], result["error-count"]) == (False, 1)
 
 
 def test_a_window_is_the_coverage_alone_in_milliseconds(source, monkeypatch):

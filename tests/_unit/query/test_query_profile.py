@@ -43,17 +43,36 @@ def test_times_of_a_recorded_profile_are_summed_over_its_shards(recorded):
 
 
 def test_parts_of_a_query_add_up_to_its_time_and_hold_the_innermost_queries(recorded):
+    roots = [shard["searches"][0]["query"][0] for shard in recorded["shards"]]
+    breakdowns = [leaf["breakdown"] for root in roots for leaf in root["children"][0]["children"]]
+    assert len(breakdowns) == 4
+    for number, breakdown in enumerate(breakdowns):
+        breakdown["match"] = 1000 * number
     found = times(recorded, KINDS)
     assert sum(found[f"query_{part}_ms"] for part in (*PARTS, "other")) == pytest.approx(found["query_ms"])
-    breakdowns = [
-        leaf["breakdown"]
-        for shard in recorded["shards"]
-        for leaf in shard["searches"][0]["query"][0]["children"][0]["children"]
-    ]
-    assert len(breakdowns) == 4
+    for part in ("create_weight", "build_scorer", "count_weight", "next_doc", "advance", "match", "score"):
+        assert found[f"query_{part}_ms"] == pytest.approx(sum(root["breakdown"][part] for root in roots) / 1e6)
     expected = sum(b["next_doc"] + b["advance"] + b["match"] for b in breakdowns) / 1e6
     assert 0 < found["query_leaves_ms"] == pytest.approx(expected)
     assert found["query_leaves_ms"] < found["query_ms"]
+
+
+def test_parts_of_an_aggregation_are_all_that_the_profiler_times(recorded):
+    breakdown = recorded["shards"][0]["aggregations"][0]["breakdown"]
+    assert set(AGGREGATION_PARTS) == {part for part in breakdown if not part.endswith("_count")}
+
+
+def test_all_searches_queries_and_collectors_of_a_shard_count(recorded):
+    one = times(recorded, KINDS)
+    for shard in recorded["shards"]:
+        (search,) = shard["searches"]
+        search["query"] *= 3
+        search["collector"][0]["children"] *= 5
+        search["collector"] *= 7
+        shard["searches"] *= 2
+    found, parts = times(recorded, KINDS), ("rewrite", "query", "query_leaves", "collector", "collector_aggregations")
+    more = {part: found[f"{part}_ms"] / one[f"{part}_ms"] for part in parts}
+    assert more == pytest.approx(dict(zip(parts, (2, 2 * 3, 2 * 3, 2 * 7, 2 * 7 * 5))))
 
 
 def test_a_collector_within_an_aggregation_collector_is_not_counted_twice(recorded):
