@@ -60,6 +60,13 @@ def test_verdicts_at_hand(passes, verdict):
     assert agreement(np.array(passes) / 100).verdict == verdict
 
 
+def test_beside_others_a_cell_is_called_different_less_easily_and_equivalent_as_easily():
+    """By Student's quantiles for 2 degrees of freedom, 4.3 and of 12 together 15.4."""
+    differs, agrees = np.array([1.10, 1.12, 1.15]), np.array([0.985, 1.0, 1.015])
+    assert [agreement(differs, cells=cells).verdict for cells in (1, 12)] == ["different", "not shown"]
+    assert {agreement(agrees, cells=cells).verdict for cells in (1, 12)} == {"equivalent within 5 %"}
+
+
 @pytest.mark.parametrize(
     "levels, cells, decided",
     [

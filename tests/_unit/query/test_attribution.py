@@ -6,15 +6,19 @@ from fakes import rows
 
 from _tools.report.cells import Cells
 from _tools.report.race import Sample
+from _tools.report.stats import Estimate
 from _tools.report.text import number
 from cluster_metrics.query._report.attribution import (
     COUNTING,
     HALF_WIDTH,
     TERMS,
     WHOLE,
+    Fit,
+    Part,
     fitted,
     half,
     kept,
+    of_rest,
     sections,
     share_of,
 )
@@ -51,6 +55,11 @@ def test_the_terms_can_be_told_apart_and_the_production_query_is_held_out():
     assert np.linalg.matrix_rank(design) == len(TERMS) and len(FITTED) == 13
     assert WHOLE.name not in {cell.name for cell in FITTED}
     assert [term.times(WHOLE) for term in TERMS] == [1, 1, 0, 3, 1, 1, 1, 3, 3]
+    of = {cell.name.removesuffix("-serial"): times for cell, times in zip(FITTED, design.tolist())}
+    assert (of["start"], of["visit"]) == ([1, *[0] * 8], [1, 1, 1, *[0] * 6])
+    assert of["B"] == [1, 1, 0, 3, 0, 0, 0, 0, 0] and of["C_td"] == [1, 1, 0, 0, 1, 1, 1, 3, 0]
+    assert of["sum-cpu-pct-mem"] == [1, 1, 0, 1, 0, 1, 0, 0, 0]
+    assert of["sum-cpu-mem-pct-cpu-mem"] == [1, 1, 0, 2, 1, 1, 0, 1, 2]
 
 
 def test_costs_without_noise_are_recovered_exactly_and_leave_no_rest():
@@ -68,6 +77,10 @@ def test_the_cell_that_is_missed_by_most_is_named_whichever_way_it_is_off(factor
         sample.meta["wall_ms"] *= factor
     name, missed = fitted(cells).worst
     assert name == "sum-cpu-mem-serial" and (missed < 0) is (factor < 1)
+    design = np.array([[term.times(cell) for term in TERMS] for cell in FITTED])
+    times = np.array([cells.one("wall_ms", cell.name).value for cell in FITTED])
+    left = times - design @ np.linalg.lstsq(design, times, rcond=None)[0]
+    assert missed == pytest.approx(max(left / times, key=abs)), "a share of its time"
 
 
 def test_an_interaction_is_a_rest_of_its_own_with_an_interval_that_lacks_0():
@@ -111,6 +124,10 @@ def test_the_slowest_and_fastest_rounds_are_left_out_of_all_cells_alike():
     left = kept(cells)
     assert len(left) == 16 and 4 not in left and 11 not in left
     assert list(kept(np.ones((2, 4)))) == [0, 1, 2, 3]
+    cells = np.ones((2, 20)) * [[1.0], [1000.0]]
+    cells[0, [4, 11]] = 9, 1 / 9
+    cells[1, [5, 6, 7, 8]] = 1020, 1010, 990, 980
+    assert {4, 11}.isdisjoint(kept(cells)), "a cell counts by its factor, not by its time"
 
 
 def test_a_share_is_the_ratio_of_means():
@@ -136,6 +153,27 @@ def test_the_report_shows_parts_rest_and_whole_and_the_rounds_that_are_missing()
     assert "No verdict on it, as pct-cpu-serial was not steady" in section.text
     (section,) = sections(made(), {"D_td-serial"})
     assert "No verdict on it, as D_td-serial was not steady" in section.text
+
+
+@pytest.mark.parametrize(
+    "low, high, half_width, told",
+    [
+        (-0.03, 0.03, "3.0 %", "; about 225 rounds would bring it to 2 %."),
+        (0.03, 0.09, "3.0 %", "; about 225 rounds would bring it to 2 %."),
+        (-0.02, 0.02, "2.0 %", ": no interaction of the parts is shown."),
+        (0.0, 0.04, "2.0 %", ": no interaction of the parts is shown."),
+        (-0.04, 0.0, "2.0 %", ": no interaction of the parts is shown."),
+        (0.001, 0.031, "1.5 %", ": together the parts cost more than apart, an interaction that no term has."),
+        (-0.031, -0.001, "1.5 %", ": together the parts cost less than apart, an interaction that no term has."),
+    ],
+)
+def test_the_rest_is_told_by_the_half_of_its_interval(low, high, half_width, told):
+    """Of 100 rounds, 80 of which count; three halves of the width take nine quarters of the rounds."""
+    share, ms = (Estimate(80, (low + high) / 2 * of, low * of, high * of, 0.1) for of in (1, 500))
+    whole = Part("whole", 1, Estimate(80, 500.0, 490.0, 510.0, 0.1), Estimate(80, 500.0, 490.0, 510.0, 0.1), share)
+    text = of_rest(Fit([], ms, whole, Part("rest", 1, ms, ms, share), whole, ("x", 0.0), (80, 100)))
+    assert text.endswith(f"half-width {half_width}{told}")
+    assert f"takes 500 ms, its parts add up to {number(500 - ms.value)} ms" in text
 
 
 def test_without_one_of_the_cells_there_is_no_attribution():

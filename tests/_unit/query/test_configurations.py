@@ -102,7 +102,7 @@ def test_the_further_indices_are_known_as_those_that_are_dropped():
     assert challenges()["query-frontier"].drops == tuple(f"cluster-metrics-{layout}" for layout in LAYOUTS)
     assert challenges()["cpu-profile"].drops == ("cluster-metrics-cached",)
     for name in ("query-frontier", "cpu-profile"):
-        assert challenges()[name].operations[-1].name == "drop-layouts"
+        assert challenges()[name].operations[-1].type == "drop-layouts"
 
 
 def test_test_mode_takes_as_little_as_there_is():

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from esrally import exceptions
-from fakes import FakeEs, Script, rows, track_of, values
+from fakes import FakeEs, Refused, Script, rows, track_of, values
 
 from _tools.report.answer import answer_of
 from _tools.report.race import Race, Sample
@@ -163,7 +163,8 @@ def test_the_cpu_time_of_a_configuration_is_that_of_one_coverage(tmp_path, monke
     track = track_of(CORPUS, root=tmp_path)
     given = values(configurations=[BASE], frontier_cpu_seconds=5)
     params = FrontierCpuParams(track, {"parameters": given}).params()
-    es = FakeEs(Script({"GET /_nodes": [used(100), used(180)], "POST": answers}))
+    no_esql = Refused(400, "invalid_index_name_exception", "no handler")
+    es = FakeEs(Script({"GET /_nodes": [used(100), used(180)], "POST /_query": no_esql, "POST": answers}))
     result = asyncio.run(FrontierCpuRunner()(es, params))
     assert (result["coverages"], result["target_cpu_ms"]) == (4, 20)
     assert result["success"] is success

@@ -1,6 +1,7 @@
 import asyncio
 import itertools
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -105,9 +106,28 @@ def test_profiles_add_up_by_kind_of_aggregation(recorded):
 
 
 @pytest.fixture
-def source(tmp_path):
+def source_by(tmp_path):
     track = track_of(Metrics(nodes=2, tasks=2, rows_per_epoch=10, epochs=3), root=tmp_path)
-    return ProfileParams(track, {"parameters": values(seed=42), "warmup-iterations": 1, "iterations": 12})
+
+    def source(seed):
+        return ProfileParams(track, {"parameters": values(seed=seed), "warmup-iterations": 1, "iterations": 12})
+
+    return source
+
+
+@pytest.fixture
+def source(source_by):
+    return source_by(42)
+
+
+def test_epochs_and_which_comes_first_are_in_an_order_by_the_seed(source_by):
+    def drawn(seed):
+        of = source_by(seed)
+        rounds = [of.params()["coverages"] for _ in range(13)]
+        return [made[0][1].epoch for made in rounds], [made[0][0] for made in rounds]
+
+    for one, same, other in zip(drawn(42), drawn(42), drawn(1)):
+        assert one == same != other
 
 
 def test_a_round_asks_the_same_with_the_profiler_and_without(source):
@@ -128,7 +148,7 @@ def test_a_round_asks_the_same_with_the_profiler_and_without(source):
 
 def target(response):
     """A target with one segment and no query cache that answers every search with the same response."""
-    lookups = {"query_cache": {"hit_count": 0, "miss_count": 0}}
+    lookups = {"query_cache": {"hit_count": 5, "miss_count": 6}}
     stats = {"_all": {"primaries": {"segments": {"count": 1}}, "total": lookups}}
     settings = {"cluster-metrics": {"settings": {"index.queries.cache.enabled": "false"}}}
 
@@ -147,7 +167,9 @@ def answer(took, answers, profile):
     return {"took": took, "aggregations": aggregations, "profile": profile}
 
 
-def test_a_round_records_both_coverages_and_each_of_their_calls(source, recorded):
+def test_a_round_records_both_coverages_and_each_of_their_calls(source, recorded, monkeypatch):
+    clock = SimpleNamespace(time=itertools.count().__next__, perf_counter=time.perf_counter)
+    monkeypatch.setattr("cluster_metrics.query.query_profile.time", clock)
     params = source.params()
     answers = params["coverages"][0][1].expected["N001"]
     params["coverages"] = [
@@ -156,6 +178,7 @@ def test_a_round_records_both_coverages_and_each_of_their_calls(source, recorded
     ]
     result = asyncio.run(ProfileRunner()(target(answer(7, answers, recorded)), params))
     assert result["success"] and result["error-count"] == 0 and result["query_cache_on"] == []
+    assert (result["query_cache_hits"], result["query_cache_misses"]) == (0, 0), "of this round alone"
     by_operation = {}
     for entry in result["dependent_timing"]:
         by_operation.setdefault(entry["dependent_timing"]["operation"], []).append(entry)
@@ -169,6 +192,9 @@ def test_a_round_records_both_coverages_and_each_of_their_calls(source, recorded
     assert coverage["took_ms"] == 14 and [c["took_ms"] for c in calls] == [7, 7]
     assert coverage["wall_ms"] == 3000 and [c["wall_ms"] for c in calls] == [1000, 1000]
     assert [c["asked_node"] for c in calls] == ["N001", "N002"]
+    assert [c["docs_matched"] for c in calls] == [answers["cpu"]["count"]] * 2
+    began = [of["dependent_timing"]["absolute_time"] for of in (coverage, *calls)]
+    assert [at - began[0] for at in began] == [0, 1, 2]
     assert coverage["parse_ms"] == sum(c["parse_ms"] for c in calls) > max(c["parse_ms"] for c in calls) > 0
     assert coverage["sums_collect_ms"] == pytest.approx(
         sum(c[f"{field}_sum_collect_ms"] for c in calls for field in ("cpu", "mem", "net"))
@@ -178,7 +204,9 @@ def test_a_round_records_both_coverages_and_each_of_their_calls(source, recorded
 def test_times_of_a_call_are_in_milliseconds(monkeypatch):
     seconds = SimpleNamespace(perf_counter=itertools.count(0, 3).__next__)
     monkeypatch.setattr("cluster_metrics.query.query_profile.time", seconds)
-    found, profile = read_call(PRODUCTION.requests(["N001"], 1)[0], Call(0.0, 1.0, 3.0, b'{"took": 7}'), KINDS)
+    (request,) = PRODUCTION.requests(["N001"], 1)
+    found, profile = read_call(request, Call(0.0, 1.0, 3.0, b'{"took": 7}'), KINDS)
+    assert (found["request_bytes"], found["response_bytes"]) == (len(request.body), 11)
     assert [found[f"{part}_ms"] for part in ("took", "wall", "parse")] == [7, 2000, 3000] and not profile
 
 

@@ -46,6 +46,7 @@ def test_a_fall_that_every_cell_hides_in_its_noise_shows_in_their_mean():
 def test_a_fall_within_the_bound_counts_as_steady_however_sure_it_is():
     assert unsteady({"a": list(np.geomspace(1.04, 1, WINDOW))}) == []
     assert unsteady({"a": list(np.geomspace(1.07, 1, WINDOW))}) == ["a"]
+    assert unsteady({"a": list(np.geomspace(1, 1.07, WINDOW))}) == ["a"]
 
 
 def test_too_few_rounds_show_nothing():
@@ -57,6 +58,9 @@ def test_the_trend_is_scipys():
     for _ in range(20):
         times = np.exp(0.1 * rng.standard_normal(WINDOW) - 0.02 * np.arange(WINDOW))
         p, change = trend(list(times))
+        score = stats.kendalltau(range(WINDOW), times).statistic * WINDOW * (WINDOW - 1) / 2
+        z = max(0, abs(score) - 1) / np.sqrt(WINDOW * (WINDOW - 1) * (2 * WINDOW + 5) / 18)
+        assert p == pytest.approx(2 * stats.norm.sf(z)), "with the correction for continuity"
         assert p == pytest.approx(stats.kendalltau(range(WINDOW), times, method="asymptotic").pvalue, abs=0.05)
         slope = stats.theilslopes(np.log(times), range(WINDOW)).slope
         assert change == pytest.approx(np.expm1(slope * (WINDOW - 1)))
