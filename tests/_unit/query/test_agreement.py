@@ -121,12 +121,13 @@ def test_a_cell_that_was_not_steady_gets_no_verdict():
     assert agreement(np.array([1.0, 1.001, 0.999]), steady=False).verdict == "not steady"
 
 
-def made(by_pass, plan):
+def made(by_pass, plan, not_steady=()):
     """The sections of a race whose cells have these wall times, each five times in a pass.
 
     :param plan: pass that the rounds of the plan follow, and what they take.
+    :param not_steady: cells that were not steady after the warm-up.
     """
-    samples = []
+    samples = [Sample("query-warm-up", 0, "warm-up", 1.0, {"rounds": 40, "unsteady": list(not_steady)})]
     for variant, levels in by_pass.items():
         about = {"variant": variant, "transport": "serial", "max_percentile_error": 0.0, "parallelism": 1.0}
         cell = f"{variant}-serial"
@@ -161,6 +162,7 @@ def test_the_report_states_ratio_verdict_and_passes_to_decide(plan):
         (1.31 * found["D_td-serial"]["ratio"].value) ** (1 / 3), rel=1e-3
     )
     assert found["B-serial"]["n"] == 3 and found["B-serial"]["ratio"].value == pytest.approx(1.31, rel=1e-3)
+    assert (found["B-serial"]["headline"], found["B-serial"]["plan"]) == pytest.approx((131, 100), rel=1e-3)
     assert "decided_by" not in found["A-serial"] and int(found["D_td-serial"]["decided_by"]) > 3
     text = next(s for s in made(BY_PASS, plan) if s.title == "Headline cells against the plan").text
     assert "1 of 3 cells is different (B-serial)" in text and "1 of 3 cells is not shown (D_td-serial)" in text
@@ -179,3 +181,20 @@ def test_a_machine_that_gets_faster_does_so_for_passes_and_plan():
 def test_a_pass_that_no_round_follows_tells_nothing():
     found = rows(made({"A": (100, 101, 500)}, [(number, ms) for number in (1, 2) for ms in PLAN]), "agreement")
     assert found["A-serial"]["n"] == 2
+
+
+def test_of_a_cell_that_was_not_steady_and_of_all_with_it_nothing_is_concluded():
+    found = rows(made(BY_PASS, [(0, ms) for ms in PLAN], ["A-serial"]), "agreement")
+    verdicts = {cell: row["verdict"] for cell, row in found.items()}
+    assert verdicts.pop("D_td-serial") == "not shown"
+    assert verdicts == {"A-serial": "not steady", "geometric mean": "not steady", "B-serial": "different"}
+
+
+def test_beside_eleven_others_passes_must_differ_by_more():
+    """Passes that alone are 10, 12 and 15 % longer differ, and among twelve cells that is not shown."""
+    plan, longer = [(0, ms) for ms in PLAN], (110, 112, 115)
+    (alone,) = rows(made({"A": longer}, plan), "agreement").values()
+    names = ["A", "B", "C_td", "C_hdr", "D_td", "D_hdr", *(f"more-{n}" for n in range(6))]
+    among = rows(made(dict.fromkeys(names, longer), plan), "agreement")["A-serial"]
+    assert (alone["verdict"], among["verdict"]) == ("different", "not shown")
+    assert among["decided_by"] == "4"

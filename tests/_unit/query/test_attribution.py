@@ -117,6 +117,17 @@ def test_a_restless_cell_counts_for_little_and_costs_the_rest_no_precision():
     assert restless == pytest.approx(calm, rel=0.5)
 
 
+def test_a_cell_counts_in_the_fit_by_the_inverse_of_the_variance_of_its_rounds():
+    """Of nine rounds none is left out."""
+    cells = made(rounds=9, spread=0.05, common=0, restless=("sum-cpu-mem-serial", "pct-net-serial"))
+    design = np.array([[term.times(cell) for term in TERMS] for cell in FITTED], dtype=float)
+    times = cells.matrix("wall_ms", [cell.name for cell in FITTED])
+    weighted = design.T / times.var(axis=1)
+    expected = dict(zip(COSTS, np.linalg.solve(weighted @ design, weighted @ times.mean(axis=1))))
+    fit = fitted(cells)
+    assert {part.name: part.each.value for part in fit.parts} == pytest.approx({name: expected[name] for name in PARTS})
+
+
 def test_the_slowest_and_fastest_rounds_are_left_out_of_all_cells_alike():
     cells = np.ones((3, 20)) * [[10.0], [20.0], [30.0]]
     cells[:, 4] *= 9
