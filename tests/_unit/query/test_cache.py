@@ -150,8 +150,12 @@ def test_what_fills_the_cache_counts_for_no_time(tmp_path):
 
 
 def race(on, hits=0.0):
-    meta = {"round": 1, "query_cache_on": on, "query_cache_hits": hits, "query_cache_misses": 1.0}
-    return Race({"race-id": "x"}, [Sample("frontier", r, "frontier", 1.0, meta) for r in (1, 2)], {})
+    """A race whose first round had the cache on for some indices, and the other for none."""
+    meta = {"query_cache_hits": hits, "query_cache_misses": 1.0}
+    rounds = {1: meta | {"query_cache_on": on}, 2: meta | {"query_cache_on": []}}
+    return Race(
+        {"race-id": "x"}, [Sample("frontier", r, "frontier", 1.0, of | {"round": r}) for r, of in rounds.items()], {}
+    )
 
 
 @pytest.mark.parametrize(

@@ -217,6 +217,7 @@ def test_a_part_without_profile_is_told_first(tmp_path):
     assert next(iter(explained.warnings(race))).seen == why
     first = explained.sections(race)[0]
     assert first.title == "What is missing of the profile" and why in first.text
+    assert dict(answer_of(race).lines())["answers checked"] == f"{24 * len(COSTS)} coverages, none wrong"
     assert table(explained.sections(race), "components")
 
 
@@ -314,7 +315,7 @@ def profiled(race, **changes):
     meta |= {f"query_{part}_ms": 0.0 for part in PARTS}
     meta |= {"took_ms": 100.0, "rewrite_ms": 1.0, "query_build_scorer_ms": 4.0, "query_leaves_ms": 10.0}
     meta |= {"collector_ms": 75.0, "collector_aggregations_ms": 70.0, "sums_build_leaf_collector_ms": 10.0}
-    meta |= {"percentiles_collect_ms": 120.0, "sums_collect_ms": 30.0, "searches": 30} | changes
+    meta |= {"percentiles_collect_ms": 120.0, "sums_collect_ms": 30.0, "searches": 30, "wall_ms": 150.0} | changes
     own = [Sample(COVERAGE, 0, ON, 100.0, meta | {"round": r}) for r in range(1, 41)]
     return replace(race, samples=[*race.samples, *own])
 
@@ -359,3 +360,21 @@ def test_by_subtraction_a_part_is_what_goes_with_it():
         "sums": pytest.approx([0.2, 0.15]),
         "filter and visit": pytest.approx([0.1, 0.1]),
     }
+
+
+def test_what_is_held_against_each_other_differs_in_the_algorithm_the_transport_the_cache_or_what_was_planted():
+    production = {"D_td-serial": {"D_hdr-serial", "D_td-msearch", "D_td-serial+cached", "D_td-serial+high-accuracy"}}
+    production |= {"D_td-msearch": {"D_hdr-msearch", "D_td-msearch+cached"}}
+    assert set(explained.HOW.pairs) == {(base, other) for base, others in production.items() for other in others}
+    assert explained.HOW.shown[0] == "D_td-serial"
+
+
+def test_rounds_that_drift_are_warned_of_and_the_cache_is_told(race):
+    drifting = [
+        replace(s, meta=dict(s.meta) | {"wall_ms": s.meta.get("wall_ms", 1.0) * (1 + s.meta["round"])})
+        for s in race.samples
+    ]
+    assert "drift" in {warning.kind for warning in explained.warnings(replace(race, samples=drifting))}
+    cache = {"query_cache_on": [], "query_cache_hits": 0.0, "query_cache_misses": 1.0}
+    told = [replace(s, meta=dict(s.meta) | cache) if s.kind == "cpu-profile" else s for s in race.samples]
+    assert "What the server had at hand" in {s.title for s in explained.sections(replace(race, samples=told))}

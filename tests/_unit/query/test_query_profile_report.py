@@ -24,9 +24,11 @@ def race(rounds=10, inflation=2.0, drift=0.0):
         slow = 1 + drift * r
         for probe, factor in (("on", slow * inflation), ("off", slow)):
             meta = {"round": r, "epoch": 1, "segments": 1, "success": True, "response_bytes": 600}
-            meta |= {"took_ms": 10 * factor, "wall_ms": 10 * factor + 2.4 * slow, "parse_ms": 0.1 * slow}
+            meta |= {"took_ms": 10 * factor, "wall_ms": 10 * factor + 2.4 * slow}
+            meta["parse_ms"] = (0.3 if probe == "on" else 0.1) * slow
             tree = dict.fromkeys(times({"shards": []}, KINDS), 0.0)
-            tree |= {"rewrite_ms": 0.1 * factor, "query_build_scorer_ms": 0.4 * factor}
+            tree |= {"rewrite_ms": 0.1 * factor, "query_create_weight_ms": 0.05 * factor}
+            tree |= {"query_build_scorer_ms": 0.2 * factor, "query_count_weight_ms": 0.15 * factor}
             tree |= {"query_ms": 3 * factor, "query_leaves_ms": 1 * factor}
             tree |= {"collector_ms": 7.5 * factor, "collector_aggregations_ms": 7 * factor}
             for name, kind in KINDS.items():
@@ -60,13 +62,31 @@ def test_inflation_is_the_ratio_within_each_round():
     row = of(race(inflation=1.5, drift=0.1), "inflation")["took ms"]
     assert row["n"] == 10 and bounds(row["ratio"]) == exactly(1.5)
     _, ms, shares = report.reference(race(inflation=1.5))
-    assert [row["reference"] for row in ms.rows[:2]] == [74.8, 40.8]
-    assert {row["what"]: row["reference"] for row in shares.rows}["collect: 3 percentiles"] == 0.54
+    assert {row["what"]: (row["here"].value, row["reference"]) for row in ms.rows} == {
+        "took, profiler on": pytest.approx((15, 74.8)),
+        "took, profiler off": pytest.approx((10, 40.8)),
+        "network and JSON parse": pytest.approx((2.5, 5)),
+        "filter": pytest.approx((1.5, 7)),
+        "collect: 3 percentiles": pytest.approx((5.25, 22)),
+        "collect: 3 sums": pytest.approx((1.75, 6)),
+        "build and reduce": pytest.approx((1.5, 5)),
+        "whole": pytest.approx((12.5, 45.7)),
+    }
+    assert {row["what"]: (row["here"].value, row["reference"]) for row in shares.rows} == {
+        "network and JSON parse": pytest.approx((0.2, 0.11)),
+        "filter": pytest.approx((0.15, 0.17)),
+        "collect: 3 percentiles": pytest.approx((0.525, 0.54)),
+        "collect: 3 sums": pytest.approx((0.175, 0.15)),
+        "build and reduce": pytest.approx((0.15, 0.12)),
+        "whole": (1, 1),
+    }
 
 
 @pytest.mark.parametrize("inflation", [1.0, 2.0])
 def test_phases_are_scaled_to_the_search_without_profiler_and_add_up(inflation):
-    found = table(report.sections(race(inflation=inflation)), "phases")
+    sections = report.sections(race(inflation=inflation))
+    assert any("Parsing alone takes 0.100 ms." in section.text for section in sections)
+    found = table(sections, "phases")
     assert found.cells() == [
         ["network and JSON parse (wall − took + parse)", *twice("2.50", "20.0 %"), "–"],
         ["filter", *twice("1.50", "12.0 %"), "15.0 %"],
@@ -93,8 +113,16 @@ def test_a_drift_that_both_coverages_share_changes_no_share():
 def test_the_tree_leaves_out_parts_without_time_and_may_exceed_took():
     found = of(race(), "tree")
     assert "query: score" not in found and "fetch" not in found
-    assert found["query: build_scorer"]["of_took"] == pytest.approx(0.04)
-    assert found["tree: rewrite, query, collectors, building, fetch"]["of_took"] == pytest.approx(1.08)
+    prepared = [found[f"query: {part}"]["of_took"] for part in ("create_weight", "build_scorer", "count_weight")]
+    assert prepared == pytest.approx([0.005, 0.02, 0.015])
+    whole = "tree: rewrite, query, collectors, building, fetch"
+    assert found[whole]["of_took"] == pytest.approx(1.08)
+    fetching = race()
+    for sample in fetching.samples:
+        if sample.cell == "profile-on-call":
+            sample.meta["fetch_ms"] = 1.0
+    found = of(fetching, "tree")
+    assert (found["fetch"]["of_took"], found[whole]["of_took"]) == pytest.approx((0.05, 1.13))
 
 
 def test_a_tree_that_exceeds_took_leaves_a_negative_rest():
@@ -113,6 +141,8 @@ def test_aggregations_are_listed_by_name():
     assert row["kind"] == "percentiles" and row["n"] == 10 and bounds(row["collect"]) == exactly(4)
     assert row["build_leaf_collector"] == 2 and found["mem_sum"]["build_leaf_collector"] == 0
     assert "initialize" not in row
+    slower = of(race(drift=0.1), "aggregations")["mem_pct"]
+    assert (slower["build_leaf_collector"], slower["collect"].value) == pytest.approx((2 * 1.45, 4 * 1.45))
 
 
 def test_the_figure_of_aggregations_tells_collecting_from_all_else_and_leaves_out_what_is_tiny():
@@ -120,11 +150,13 @@ def test_the_figure_of_aggregations_tells_collecting_from_all_else_and_leaves_ou
     for sample in whole.samples:
         if sample.cell == "profile-on-call":
             sample.meta.update({f"{name}_build_aggregation_ms": 0.02 for name in KINDS})
+            sample.meta["net_sum_build_aggregation_ms"] = 0.1
     (section,) = (s for s in report.sections(whole) if s.title == "The aggregations in the profile tree")
     shown = {(row["name"], row["series"]): row["value"] for row in section.figures[0].spec["data"]["values"]}
     assert shown["mem_pct", "collect"] == pytest.approx(4)
     assert shown["mem_pct", "all else"] == pytest.approx(2.02)
     assert ("mem_sum", "collect") in shown and ("mem_sum", "all else") not in shown
+    assert shown["net_sum", "all else"] == pytest.approx(0.1), "a fortieth of the longest"
 
 
 def test_a_pause_that_the_profiler_scaled_up_changes_no_phase():
@@ -192,9 +224,14 @@ def test_sheets_have_a_row_per_call_and_a_row_per_call_and_aggregation(tmp_path)
 
 
 def test_the_answer_has_the_greatest_phases_and_what_the_profiler_costs():
-    lines = dict(answer_of(race(rounds=20, inflation=2.0)).lines())
+    whole = race(rounds=20, inflation=2.0)
+    for sample in whole.samples:
+        if sample.cell == "profile-on-call":
+            sample.meta.update({f"{name}_build_aggregation_ms": 1.0 for name in KINDS})
+    lines = dict(answer_of(whole).lines())
     assert lines["the profiler"] == "a search takes 2.00 × [2.00, 2.00] as long with it"
-    assert list(lines)[2:4] == ["one search", "collect: 3 percentiles"]
+    assert list(lines)[2:5] == ["one search", "collect: 3 percentiles", "network and JSON parse"], "and no part of one"
+    assert lines["answers checked"] == f"{20 * 2 * NODES} searches, none wrong"
 
 
 def test_collectors_are_timed_on_every_document_and_so_a_mean_over_searches():

@@ -135,7 +135,11 @@ def test_the_warm_up_walks_rounds_of_the_plan_and_says_what_failed(tmp_path):
         (14, [], "Every configuration was steady before anything counted, after 14 rounds"),
         (WINDOW, [], f"Every configuration was steady before anything counted, after {WINDOW} rounds"),
         (WINDOW - 1, ["A-serial"], f"nothing is known to have been steady: the warm-up had {WINDOW - 1} rounds"),
-        (40, ["A-serial"], "**Warning:** not steady after 40 rounds of warm-up, hence without a verdict: A-serial"),
+        (
+            40,
+            ["A-serial", "B-serial"],
+            "**Warning:** not steady after 40 rounds of warm-up, hence without a verdict: A-serial, B-serial; raise",
+        ),
         (1, ["A-serial"], "**Warning:** nothing is known to have been steady: the warm-up had 1 round"),
     ],
 )
