@@ -3,6 +3,8 @@
 import asyncio
 import itertools
 import json
+import time
+from types import SimpleNamespace
 
 import pytest
 from esrally import exceptions
@@ -13,8 +15,10 @@ from cluster_metrics.core.index import CheckIndexParams
 from cluster_metrics.core.limits import COLD
 from cluster_metrics.esql.esql_stored_fields import (
     AS_IS,
+    PROFILED,
     QUERY,
     SETTING,
+    CheckEsql,
     Question,
     StoredFieldsParams,
     StoredFieldsRunner,
@@ -54,6 +58,17 @@ def test_a_round_asks_every_share_at_every_setting_in_an_order_of_its_own(track)
         orders.add(tuple(cells))
         settings.add(tuple(setting for setting, _ in r["settings"]))
     assert len(orders) > 1 and len(settings) > 1
+    first, same, other = (
+        source_of(track, parameters=PARAMETERS | {"seed": seed}).params()["settings"] for seed in (42, 42, 7)
+    )
+    assert first == same != other
+
+
+@pytest.mark.parametrize(
+    "share, setting, cell", [(1000, AS_IS, "100%"), (105, AS_IS, "10.5%"), (100, "0.2", "10% at 0.2")]
+)
+def test_a_cell_is_named_by_its_share_and_the_setting_that_is_tried(share, setting, cell):
+    assert Question(share, setting, 40, 360, "FROM x").cell == cell
 
 
 def test_expected_answers_are_those_of_the_documents_that_the_query_selects(track):
@@ -121,9 +136,12 @@ def test_loading_adds_up_over_drivers_and_tells_the_readers_apart():
         return {"operator": "ValuesSourceReaderOperator[fields = [text]]", "status": status}
 
     other = {"operator": "LuceneSourceOperator[x]", "status": {"process_nanos": 10**9}}
-    drivers = [{"operators": [other, reader("true", 3, 2_000_000)]}, {"operators": [reader("false", 1, 500_000)]}]
+    drivers = [
+        {"operators": [other, reader("true", 3, 2_000_000), reader("false", 1, 500_000)]},
+        {"operators": [reader("false", 10, 300_000), reader("true", 20, 200_000)]},
+    ]
     found = loading({"profile": {"drivers": drivers}})
-    assert found == {"process_ms": 2.5, "pages_sequential": 3, "pages_other": 1}
+    assert found == {"process_ms": 3.0, "pages_sequential": 23, "pages_other": 11}
 
 
 SETTINGS = {INDEX: {"settings": {}, "defaults": {SETTING: "0.2"}}}
@@ -226,3 +244,43 @@ def test_races_are_judged_by_the_wall_times_of_all_rounds_with_all_documents_as_
     compared = challenges()["esql-stored-fields"].compared
     assert (compared.sample, compared.base, compared.parameter) == (QUERY, "100%", "esql_rounds")
     assert compared.figures == ("wall_ms", "took_ms")
+
+
+@pytest.mark.parametrize("profiled", [False, True])
+def test_a_round_with_the_profiler_records_the_loading_and_is_of_a_kind_of_its_own(track, monkeypatch, profiled):
+    clock = SimpleNamespace(time=time.time, process_time=itertools.count().__next__)
+    monkeypatch.setattr("cluster_metrics.esql.esql_stored_fields.time", clock)
+    params = source_of(track, profile=profiled).params()
+    status = {"process_nanos": 5_000_000, "readers_built": {"stored_fields[sequential: true]": 2}}
+    profile = {"drivers": [{"operators": [{"operator": "ValuesSourceReaderOperator", "status": status}]}]}
+    more = {"documents_found": 400, "values_loaded": 800} | ({"profile": profile} if profiled else {})
+    es = FakeEs(answering(params, lambda number, chars: TIMEOUT if number == 8 else summed(chars) | more))
+    with es.new_request_context():
+        *samples, lost = asyncio.run(StoredFieldsRunner()(es, params))["dependent_timing"]
+    kinds = {s["dependent_timing"]["operation-type"] for s in (*samples, lost)}
+    assert kinds == {PROFILED if profiled else QUERY}
+    bodies = [json.loads(body) for _, path, body in es.requests if path.startswith("/_query")]
+    assert {body.get("profile", False) for body in bodies} == {profiled}
+    recorded = {(s["client_ms"], s["documents_found"], s["values_loaded"]) for s in samples}
+    assert recorded == {(1000, 400, 800)}
+    loaded = {(s.get("process_ms"), s.get("pages_sequential"), s.get("pages_other")) for s in samples}
+    assert loaded == ({(5, 2, 0)} if profiled else {(None, None, None)})
+
+
+def test_a_setting_that_the_index_was_created_with_is_one_that_the_target_has(track):
+    found = {INDEX: {"settings": {SETTING: "0.5"}, "defaults": {}}}
+    es = FakeEs(lambda method, path, body: {"took": 1, "values": []} if path.startswith("/_query") else found)
+    with es.new_request_context():
+        result = asyncio.run(StoredFieldsRunner()(es, source_of(track).params()))
+    assert result["settings_missing"] == 0 and len(result["dependent_timing"]) == 9
+    assert {s["sequential_proportion"] for s in result["dependent_timing"]} == {0.5}
+
+
+def test_a_target_that_refuses_the_pragma_ends_the_race_before_anything_is_loaded():
+    es = FakeEs(Script({"GET": {}, "POST": {"values": [[1]]}}))
+    assert asyncio.run(CheckEsql()(es, {}))["weight"] == 1
+    (body,) = (json.loads(body) for method, _, body in es.requests if method == "POST")
+    assert (body["pragma"], body["accept_pragma_risks"]) == ({"data_partitioning": "shard"}, True)
+    es = FakeEs(Script({"GET": {}, "POST": Refused(400, "illegal_argument_exception", "pragma not allowed")}))
+    with pytest.raises(exceptions.RallyAssertionError, match="pragma not allowed"):
+        asyncio.run(CheckEsql()(es, {}))

@@ -218,7 +218,7 @@ def test_where_reading_in_sequence_is_never_faster_no_share_but_all_documents_is
 
 @pytest.mark.parametrize(
     "own, at",
-    [(0.2, "10.0 %"), (0.1, "5.0 %"), (1.0, "20.0 %"), (0.01, None), (0.005, None), (0.001, "0.1 %")],
+    [(0.2, "10.0 %"), (0.1, "5.0 %"), (1.0, "20.0 %"), (0.01, None), (0.005, None), (0.001, "0.1 %"), (0.0, "0.1 %")],
 )
 def test_the_targets_own_setting_costs_most_where_it_reads_otherwise_than_the_best(own, at):
     """The best setting lies between 0.1 % and 1 %."""
@@ -275,3 +275,12 @@ def test_the_slowest_query_is_named_with_its_share():
     assert float(lines["slowest query"].split()[0]) == pytest.approx(cost(1000, True), rel=0.03)
     slow = dict(answer_of(race("x", own=1.0)).lines())["slowest query"]
     assert slow.endswith("at 20.0 % of the documents") and float(slow.split()[0]) == pytest.approx(160, rel=0.03)
+
+
+def test_published_times_are_those_before_and_after_the_change():
+    """By share in permille; from 10 % on what was read otherwise before is read in sequence."""
+    before = {1000: 403, 999: 3990, 990: 4069, 900: 3468, 300: 1213, 200: 766, 100: 397, 90: 352, 80: 304, 70: 273}
+    after = {1000: 401, 999: 436, 990: 440, 900: 421, 300: 152, 200: 104, 100: 55, 90: 375, 80: 317, 70: 287}
+    before |= {50: 199, 10: 46}
+    after |= {50: 204, 10: 46}
+    assert {share: (ms, after[share]) for share, ms in before.items()} == esql.REFERENCE

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_metrics.corpus import loglines
-from cluster_metrics.corpus.files import load_answers
+from cluster_metrics.corpus.files import CorpusError, load_answers
 from cluster_metrics.esql.text_values import BLOCKS, FORMS, TextValues, order_of, text_of
 
 corpora = st.builds(
@@ -93,3 +93,18 @@ def test_test_mode_has_one_document_a_value():
     values["seed"] = 1
     corpus = TextValues.of(values, test_mode=True)
     assert corpus.sizes() == values | {"text_documents": 1000, "text_distinct_values": 1000}
+    few = TextValues.of(values | {"text_distinct_values": 20}, test_mode=True)
+    assert (few.documents, few.values) == (20, 20)
+
+
+def test_documents_that_are_no_multiple_of_the_values_are_refused():
+    assert TextValues(documents=40, values=20).check()
+    with pytest.raises(CorpusError, match=r"text_documents is \[50\], allowed is a multiple of text_distinct_values"):
+        TextValues(documents=50, values=20).check()
+
+
+def test_files_are_made_anew_for_log_lines_of_another_format(monkeypatch):
+    corpus = TextValues(documents=40, values=20, form="log-line")
+    before = corpus.parts()[0]
+    monkeypatch.setattr(loglines, "FORMAT_VERSION", loglines.FORMAT_VERSION + 1)
+    assert corpus.parts()[0] != before
