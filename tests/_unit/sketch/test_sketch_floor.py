@@ -1,6 +1,7 @@
 """The challenge sketch-floor: its rounds, its bodies and its checks. The race is in tests/_race."""
 
 import asyncio
+import contextlib
 import itertools
 import json
 import time
@@ -45,8 +46,8 @@ def track(tmp_path_factory):
     return track_of(CORPUS, root=root, encodings=["json"], indices={NAME: {"settings": {}, "mappings": {}}})
 
 
-def rounds_of(track, rounds, warmup=2):
-    params = {"parameters": values(seed=1, bulk_size=4), "iterations": rounds, "warmup-iterations": warmup}
+def rounds_of(track, rounds, warmup=2, seed=1):
+    params = {"parameters": values(seed=seed, bulk_size=4), "iterations": rounds, "warmup-iterations": warmup}
     source = FloorIngestParams(track, params)
     return [source.params() for _ in range(warmup + rounds)]
 
@@ -70,7 +71,7 @@ def test_every_round_has_every_way_in_an_order_of_its_own_and_only_two_start_ane
     found = rounds_of(track, 5)
     assert all(sorted(r["ways"]) == sorted(INGESTS) for r in found)
     assert len({tuple(r["ways"]) for r in found}) > 1
-    assert found[3]["ways"] == rounds_of(track, 5)[3]["ways"]
+    assert found[3]["ways"] == rounds_of(track, 5)[3]["ways"] != rounds_of(track, 5, seed=2)[3]["ways"]
     assert [r["round"] for r in found if r["fresh"]] == [-1, 1]
 
 
@@ -168,11 +169,16 @@ def test_the_error_of_answers_is_the_greatest_of_the_middle_over_all_nodes(track
 
 
 def test_questions_ask_both_about_the_same_epoch(track):
-    source = FloorQuestionsParams(track, {"parameters": values(seed=1), "warmup-iterations": 0})
-    for _ in range(4):
-        params = source.params()
+    def drawn(seed):
+        source = FloorQuestionsParams(track, {"parameters": values(seed=seed), "warmup-iterations": 0})
+        return [source.params() for _ in range(4)]
+
+    for params in drawn(1):
         assert {name for name, _ in params["asks"]} == set(explained.QUESTIONS)
         assert {coverage.epoch for _, coverage in params["asks"] if coverage} == {params["epoch"]}
+    assert [params["epoch"] for params in drawn(1)] == [2, 1, 2, 1]
+    one, same, other = ([[name for name, _ in params["asks"]] for params in drawn(seed)] for seed in (1, 1, 2))
+    assert one == same != other and len(set(map(tuple, one))) > 1
 
 
 def test_without_a_server_the_race_ends_with_one_line():
@@ -248,6 +254,28 @@ def test_rows_that_were_not_handed_in_end_the_race(track, failure):
         asyncio.run(handed_in())
 
 
+def test_a_question_that_timed_out_is_wrong_and_the_sketch_servers_answers_are_measured(track):
+    params = FloorQuestionsParams(track, {"parameters": values(seed=1), "warmup-iterations": 0}).params()
+    late = {"took": 1, "timed_out": True}
+    es = FakeEs(lambda method, path, _: {"responses": [late] * 2} if "_msearch" in path else late)
+    result = asyncio.run(with_server(FloorQuestionsRunner(), es, params | {"track": track}))
+    found = {t["dependent_timing"]["operation"]: t for t in result["dependent_timing"]}
+    assert {name: t.get("error-type") for name, t in found.items()} == {
+        name: None if name.startswith("sketch") else "wrong-answer" for name in explained.QUESTIONS
+    }
+    for name in ("sketch-serial", "sketch-all"):
+        timing = found[name]["dependent_timing"]
+        assert found[name]["wall_ms"] == pytest.approx(1000 * timing["service_time"], rel=1e-3)
+        assert 0 < found[name]["max_percentile_error"] < 1
+    whole, parts = (found[name]["response_bytes"] for name in ("sketch-all", "sketch-serial"))
+    assert parts == whole + len("}{") - len(","), "an object a node, instead of a comma between them"
+    expected = {
+        node: {field: of | {"count": 99} for field, of in fields.items()} for node, fields in params["answers"].items()
+    }
+    result = asyncio.run(with_server(FloorQuestionsRunner(), es, params | {"track": track, "answers": expected}))
+    assert {t.get("error-type") for t in result["dependent_timing"]} == {"wrong-answer"}
+
+
 SKETCHES = [name for name, way in INGESTS.items() if not way.elasticsearch]
 
 
@@ -281,18 +309,20 @@ def hand_in(track, *ways, last=False, more=None, es=None):
         return asyncio.run(handed_in())
 
 
-def test_after_the_last_round_the_best_index_alone_is_left(track):
-    own = {name: {"mappings": {"_meta": {"created_by": MARK}}} for name in map(index_of, INGESTS)}
+@pytest.mark.parametrize("mark", [MARK, "somebody"])
+def test_after_the_last_round_the_best_index_alone_is_left_and_what_is_not_the_tracks_own(track, mark):
+    own = {name: {"mappings": {"_meta": {"created_by": mark}}} for name in map(index_of, INGESTS)}
 
     def answer(method, path, body):
         name = path.strip("/").split("/")[0]
         return COUNT if "_count" in path else {name: own[name]} if "_mapping" in path else {}
 
     es = FakeEs(answer)
-    hand_in(track, *SKETCHES, last=True, es=es)
+    with contextlib.nullcontext() if mark == MARK else pytest.raises(exceptions.RallyAssertionError, match=NAME):
+        hand_in(track, *SKETCHES, last=True, es=es)
     others = [name for name, way in INGESTS.items() if way.elasticsearch and name != BEST]
     assert others and [sent for sent in es.sent if sent.startswith("DELETE")] == [
-        f"DELETE /{index_of(n)}" for n in others
+        f"DELETE /{index_of(n)}" for n in others if mark == MARK
     ]
 
 
@@ -302,8 +332,22 @@ def test_rows_that_the_sketch_server_does_not_tell_of_are_not_acknowledged(monke
         return answer
 
     monkeypatch.setattr(SketchServer, "send", send)
-    counts = asyncio.run(SketchServer("x:1").insert("some", b"", 3, True, items))
+    counts = asyncio.run(SketchServer("x:1").insert("some", b"12345", 3, True, items))
     assert (counts.sent, counts.acknowledged, counts.errors) == (3, 2, 1)
+    assert (counts.bytes_out, counts.bytes_in) == (5, len(answer))
+
+
+def test_one_row_that_was_not_taken_ends_the_race(track, monkeypatch):
+    insert, lost = SketchServer.insert, iter([1])
+
+    async def losing(self, table, body, *of):
+        counts = await insert(self, table, body, *of)
+        counts.acknowledged -= next(lost, 0) if table == "sketch-best" and len(body) > 200 else 0
+        return counts
+
+    monkeypatch.setattr(SketchServer, "insert", losing)
+    with pytest.raises(exceptions.RallyAssertionError, match="^sketch-best: 1 "):
+        hand_in(track, "sketch-best")
 
 
 def test_the_time_of_rows_is_encoding_sending_and_decoding(track):
@@ -314,10 +358,12 @@ def test_the_time_of_rows_is_encoding_sending_and_decoding(track):
 
 
 def test_the_clients_cpu_time_is_that_of_all_requests(track, monkeypatch):
-    seconds = SimpleNamespace(process_time=itertools.count().__next__, perf_counter=time.perf_counter, time=time.time)
-    monkeypatch.setattr("cluster_metrics.sketch.sketch_floor.time", seconds)
+    counts = {name: itertools.count().__next__ for name in ("process_time", "perf_counter")}
+    monkeypatch.setattr("cluster_metrics.sketch.sketch_floor.time", SimpleNamespace(**counts, time=time.time))
     (sample,) = hand_in(track, "sketch-columns")
     assert (sample["requests"], sample["client_cpu_ms"]) == (14, 14_000)
+    parts = [sample[f"{part}_ms"] for part in ("encode", "send", "parse", "wall")]
+    assert parts == [14_000, 14_000, 14_000, 42_000], "each of them a second a request"
 
 
 def test_the_work_of_an_index_is_what_its_counters_grew_by_and_ends_with_its_merges(track):
@@ -331,7 +377,9 @@ def test_the_work_of_an_index_is_what_its_counters_grew_by_and_ends_with_its_mer
     es = FakeEs(Script({merging: looks, work: [counted(100), counted(130)], "GET": {}, "POST": taken}))
     (sample,) = hand_in(track, "elasticsearch-filtered", es=es)
     assert [sample[f"{part}_ms"] for part in ("index", "refresh", "merge", "flush", "took")] == [30, 60, 60, 60, 98]
-    assert len([sent for sent in es.sent if sent.startswith(merging)]) == 3
+    looked = [sent for sent in es.sent if sent.startswith(merging)]
+    assert looked == [f"{merging}filter_path=_all.total.merges.current"] * 3, "those of replicas, too"
+    assert [timeout for sent, timeout in zip(es.sent, es.timeouts) if sent.endswith("/_refresh")] == [1800]
     assert sample["settle_ms"] > 100
 
 

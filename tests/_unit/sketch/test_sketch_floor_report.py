@@ -32,12 +32,13 @@ def race(rounds=20, spread=0.05):
         for name, ms in COSTS.items():
             meta = {"round": r, "rows": 500, "wall_ms": ms * slow / 2, "bytes_out": 500}
             meta["bytes_in"] = 1500 if INGESTS[name].items else 500
-            meta |= {"encode_ms": ms / 20, "send_ms": ms / 4, "parse_ms": ms / 20, "client_cpu_ms": ms / 4}
+            meta |= {"encode_ms": ms / 20, "send_ms": ms / 4, "parse_ms": ms / 10, "client_cpu_ms": ms / 4 + 1}
             if INGESTS[name].elasticsearch:
                 meta |= {"took_ms": 20.0 * slow, "index_ms": 15.0 * slow, "settle_ms": 1.0}
             samples.append(Sample(INGESTED, r, name, ms, meta))
         for name, ms in (("D_td-serial", 300.0), ("D_td-msearch", 150.0), ("sketch-serial", 30.0), ("sketch-all", 1.0)):
-            samples.append(Sample("coverage", r, name, ms, {"round": r, "wall_ms": ms, "max_percentile_error": 0.01}))
+            meta = {"round": r, "wall_ms": ms, "client_ms": 5 + ms / 10, "max_percentile_error": 0.01}
+            samples.append(Sample("coverage", r, name, ms, meta))
     return Race({"race-id": "x", "challenge": "sketch-floor"}, samples, {})
 
 
@@ -48,8 +49,9 @@ def test_the_steps_add_up_to_the_whole():
     found = {step.name: median(step.ms).value for step in exact}
     known = {"the sketch server": 10, "wire format": 18, "response": 10, "per-document work": 38}
     known["whole: Elasticsearch"] = 76
-    of_work = {"indexing": 30, "the rest of took": 10, "unexplained": -2}
-    assert {name: found[name] for name in known | of_work} == pytest.approx(known | of_work)
+    parts = {"indexing": 30, "the rest of took": 10, "unexplained": -2}
+    parts |= {"the client's encoding": 1.8, "the client's decoding": 2}
+    assert found == pytest.approx(known | parts)
     assert [step.name for step in exact if not step.part_of] == list(known)
 
 
@@ -85,7 +87,10 @@ def test_a_race_without_a_whole_round_has_no_gap():
 
 def test_the_answer_is_the_gap_and_its_greatest_step():
     lines = dict(answer_of(race(spread=0.0)).lines())
-    assert lines["Elasticsearch"].startswith("takes 7.60 × [7.60, 7.60] as long as the sketch server")
+    assert lines["Elasticsearch"] == (
+        "takes 7.60 × [7.60, 7.60] as long as the sketch server, 66.0 ms more per 1,000 rows"
+    )
+    assert lines["answers checked"] == "80 coverages, none wrong"
     assert lines["greatest step"].startswith("per-document work, 57.6 %")
     assert lines["production query"] == "300 × [300, 300] as fast from the sketch server (sketch-all)"
 
@@ -102,7 +107,7 @@ def test_a_change_of_the_response_costs_bytes_and_cpu_time_of_the_client_in_prop
     filtered, *_ = explained.changes(race(spread=0))
     assert filtered.times.value == pytest.approx(76 / 66)
     assert {key: ratio.value for key, ratio in filtered.costs.items()} == pytest.approx(
-        {"client_cpu": 66 / 76, "bytes": 1000 / 2000}
+        {"client_cpu": (66 / 2 + 2) / (76 / 2 + 2), "bytes": 1000 / 2000}
     )
 
 
@@ -138,7 +143,7 @@ def test_every_way_is_told_by_its_rate_and_its_times_of_a_thousand_rows_and_byte
     )
     assert {name: row["wall_ms"].value for name, row in found.items()} == pytest.approx(COSTS)
     full, columns = costs["elasticsearch-full"], costs["sketch-columns"]
-    known = {"encode_ms": 7.6, "send_ms": 38, "parse_ms": 7.6, "client_cpu_ms": 38, "took_ms": 40, "settle_ms": 2}
+    known = {"encode_ms": 7.6, "send_ms": 38, "parse_ms": 15.2, "client_cpu_ms": 40, "took_ms": 40, "settle_ms": 2}
     assert {key: full[key] for key in known} == pytest.approx(known)
     assert (full["bytes_out"], full["bytes_in"], columns["bytes_in"]) == pytest.approx((1, 3, 1))
     assert "took_ms" not in columns and "settle_ms" not in columns
@@ -175,6 +180,8 @@ def test_the_steps_are_told_at_every_place_where_they_can_be_taken():
 
 def test_changes_are_the_ways_of_elasticsearch_and_its_transport():
     of = race(spread=0)
+    *_, asked = explained.changes(of)
+    assert asked.costs["client_cpu"].value == pytest.approx((5 + 15) / (5 + 30))
     gains = [(gain.change.part, gain.against, gain.times.value) for gain in explained.changes(of)]
     assert gains == [
         ("ingest", "elasticsearch-full", pytest.approx(76 / 66)),
@@ -189,3 +196,22 @@ def test_races_are_judged_by_the_wall_time_of_rows_and_held_against_the_whole_re
     assert (compared.sample, compared.base, compared.parameter) == (INGESTED, "elasticsearch-full", "rounds")
     assert compared.figures == ("wall_ms", "client_cpu_ms", "took_ms")
     assert challenge.drops == ("cluster-metrics-full", "cluster-metrics-filtered")
+
+
+def test_the_floor_itself_is_no_step_however_long_it_takes():
+    of = race(spread=0.0)
+    for sample in of.samples:
+        if sample.cell == "sketch-columns":
+            sample.meta["wall_ms"] = 35.0
+    assert dict(answer_of(of).lines())["greatest step"].startswith("per-document work, ")
+
+
+def test_what_was_measured_elsewhere_stands_beside_each_step():
+    _, beside = explained.reference(race(spread=0))
+    assert {row["what"]: (row["here"].value, row["reference"]) for row in beside.rows} == {
+        "the sketch server": (pytest.approx(10), "about 10"),
+        "wire format": (pytest.approx(18), "10 to 20"),
+        "response": (pytest.approx(10), "5 to 10"),
+        "per-document work": (pytest.approx(38), "15 to 20"),
+        "whole: Elasticsearch": (pytest.approx(76), "76.9"),
+    }
