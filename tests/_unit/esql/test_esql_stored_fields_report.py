@@ -290,3 +290,13 @@ def test_published_times_are_those_before_and_after_the_change():
     before |= {50: 199, 10: 46}
     after |= {50: 204, 10: 46}
     assert {share: (ms, after[share]) for share, ms in before.items()} == esql.REFERENCE
+
+
+def test_the_share_that_loses_most_is_not_just_the_greatest():
+    of = race("x")
+    for sample in of.samples:
+        if (sample.meta.get("setting"), sample.meta.get("share_permille")) == ("0", 100):
+            sample.meta["wall_ms"] *= 3
+    worst = dict(answer_of(of).lines())["its own 0.2"]
+    assert worst.endswith("as long, at 5.0 % of the documents")
+    assert float(worst.split()[3]) == pytest.approx(cost(50, False) / cost(50, True), rel=0.03)
