@@ -1,6 +1,7 @@
 """The ranking of all changes: which races are in it, in which order, and that all its forms say the same."""
 
 import json
+import math
 import re
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -15,9 +16,10 @@ from _tools.report.cells import Cells
 from _tools.report.changes import COSTS, answer_of, sections
 from _tools.report.gains import inverse, over_base, summed
 from _tools.report.race import ReportError, Sample
-from _tools.report.ranking import ranking
+from _tools.report.ranking import has_less, ranked, ranking
 from _tools.report.stats import Estimate
 from cluster_metrics.capacity.challenge import INDEX, change_of
+from cluster_metrics.core.challenge import SCHEMA
 from cluster_metrics.core.change import KINDS, PARTS
 from cluster_metrics.core.index import CHECKS
 from cluster_metrics.ingest.steps import STEPS
@@ -48,6 +50,28 @@ def test_changes_are_ranked_by_verdict_and_gain_and_judged_together():
     assert all(r.gain.times.low < r.gain.times.value < r.gain.times.high for r in found.changes)
 
 
+def test_those_that_improve_come_first_and_those_that_regress_last():
+    fewest, most = ({"D_td-serial": 300.0, "D_hdr-serial": ms, "D_td-msearch": 300.0} for ms in (100.0, 500.0))
+    uneven = race("uneven", costs=most, spread=0.001)
+    for sample in uneven.of("coverage"):
+        if sample.cell == "D_hdr-serial":
+            sample.meta["wall_ms"] = 200.0 + 10 * sample.meta["round"]
+    races = [race("slower", costs=most, spread=0.001), race("few", costs=fewest, rounds=3), uneven]
+    found = ranked([*races, race("faster", costs=fewest, spread=0.001)])
+    said = [(r.race.id, r.gain.change.text, r.judged.verdict.value) for r in found]
+    assert [said[0], said[-1]] == [("faster", "HDR, serial", "improved"), ("slower", "HDR, serial", "regressed")]
+    assert [verdict for *_, verdict in said[1:-1]] == ["equivalent"] * 3 + ["not shown"] + ["not enough samples"] * 2
+    few = [r.gain.times.value for r in found if r.race.id == "few"]
+    assert few == sorted(few, reverse=True) and few[0] == pytest.approx(3, rel=0.1)
+
+
+def test_costs_that_are_not_known_are_left_out():
+    first = of(race("a")).changes[0]
+    known = {"target_cpu": Estimate(20, 0.5, 0.4, 0.6, 0.1), "error": 0.0}
+    costs = known | {"error_before": math.nan}
+    assert replace(first, gain=replace(first.gain, costs=costs)).costs == known
+
+
 def test_a_combination_stands_there_only_where_it_was_raced():
     costs = {name: ms for name, ms in COSTS_OF.items() if name != "D_hdr-msearch"}
     found = of(race("a", costs=costs))
@@ -71,12 +95,44 @@ def test_the_newest_race_decides_and_what_differs_is_named():
 
 def test_a_race_of_all_configurations_comes_before_a_newer_one_of_some():
     some, less = ({"parameters": {"variants": of}} for of in (["D_td", "D_hdr"], ["D_td"]))
-    found = of(race("all", 1), race("some", 2, **some))
+    older = race("oldest", 1, **some), race("all", 2)
     why = "leaves out some of what an older race has"
-    assert [r.id for r in found.races] == ["all"]
-    assert [(left.race.id, left.why, left.races) for left in found.left_out] == [("some", why, 1)]
+    for newer, newest, races in ((["some"], "some", 1), (["some", "less"], "less", 2)):
+        found = of(*older, *(race(name, 3 + i, **less) for i, name in enumerate(newer)))
+        assert [r.id for r in found.races] == ["all"]
+        assert [left.record() for left in found.left_out] == [
+            {"challenge": "query-decomp", "races": races, "newest": newest, "why": why}
+        ]
     assert not of(race("some", 1, **some), race("all", 2)).left_out
-    assert [r.id for r in of(race("older", 1, **less), race("newer", 2, **some)).races] == ["newer"]
+    found = of(race("older", 1, **less), race("newer", 2, **some))
+    assert [r.id for r in found.races] == ["newer"] and not found.left_out
+
+
+@pytest.mark.parametrize(
+    "parameters, less",
+    [
+        ({}, False),
+        ({"nodes": 30}, False),
+        ({"nodes": [30]}, False),
+        ({"transports": ["serial", "msearch"]}, False),
+        ({"transports": ["msearch", "serial", "more"]}, False),
+        ({"transports": ["serial", "more"]}, False),
+        ({"transports": ["serial"]}, True),
+        ({"variants": ["A", "B", "C_td", "C_hdr", "D_td", "D_hdr"], "transports": ["serial"]}, True),
+    ],
+)
+def test_a_race_has_less_if_any_of_its_lists_lacks_some_of_the_default_and_adds_nothing(parameters, less):
+    assert has_less(race("a", parameters=parameters)) is less
+
+
+def test_a_race_that_leaves_out_some_passes_for_no_race_of_another_challenge():
+    document, documents = documents_of(race("other", 3, parameters={"configurations": ["production"]}))
+    found = ranking(
+        Store(documents_of(race("a")), (document | {"challenge": "query-frontier"}, documents)), "a", False, NOW
+    )
+    assert [(left.race.challenge, left.race.id, left.races) for left in found.left_out] == [
+        ("query-frontier", "other", 1)
+    ]
 
 
 def test_load_at_the_start_does_not_make_another_machine():
@@ -85,16 +141,36 @@ def test_load_at_the_start_does_not_make_another_machine():
 
 
 def test_a_load_driver_elsewhere_makes_another_machine():
-    found = of(replace(race("a", 1), local=True), replace(race("b", 2), local=False), name="a")
-    assert [r.id for r in found.races] == ["a"]
-    assert [left.why for left in found.left_out] == ["ran on another machine (where the load driver runs)"]
+    for one, other in ((True, False), (False, True), (True, None), (None, True)):
+        found = of(replace(race("a", 1), local=one), replace(race("b", 2), local=other), name="a")
+        assert [r.id for r in found.races] == ["a"]
+        assert [left.why for left in found.left_out] == ["ran on another machine (where the load driver runs)"]
+    assert [r.id for r in of(race("a", 1), race("b", 2), name="a").races] == ["b"]
+
+
+def test_a_machine_of_which_more_is_known_is_another():
+    few, more = race("a", 1), race("b", 2, machine=MACHINE | {"governor": "powersave", "time": 1})
+    assert [left.why for left in of(few, more, name="a").left_out] == ["ran on another machine (governor)"]
+    assert of(few, more, name="b").races[0].id == "b"
+    timed = race("c", 3, machine=MACHINE | {"time": 1})
+    assert [r.id for r in of(few, timed, name="a").races] == ["c"]
 
 
 def test_cores_tell_machines_apart_only_where_the_target_is_elsewhere():
-    held = [TARGET | {"cores": 1}]
-    for local, ranked in ((True, ["b"]), (False, ["a"])):
+    held = [TARGET, TARGET | {"cores": 1}]
+    for local, chosen in ((True, ["b"]), (False, ["a"]), (None, ["a"])):
         races = [replace(race("a", 1), local=local), replace(race("b", 2, target=held), local=local)]
-        assert [r.id for r in of(*races, name="a").races] == ranked
+        found = of(*races, name="a")
+        assert [r.id for r in found.races] == chosen
+        assert [left.why for left in found.left_out] == [
+            "ran on another machine (cores of the target)" for race_id in chosen if race_id == "a"
+        ]
+
+
+def test_a_version_of_any_node_tells_targets_apart():
+    mixed = race("b", 2, target=[TARGET, TARGET | {"version": "8.19.4"}])
+    [left] = of(race("a", 1), mixed, name="a").left_out
+    assert left.why == "ran on Elasticsearch 8.17.2, 8.19.4, not 8.17.2"
 
 
 @pytest.mark.parametrize(
@@ -107,12 +183,41 @@ def test_cores_tell_machines_apart_only_where_the_target_is_elsewhere():
     ],
 )
 def test_a_race_that_cannot_be_ranked_gives_way_to_an_older_one_and_alone_is_refused(why, changes):
-    newer = race("newer", 2, **changes)
-    found = of(race("a"), newer)
+    newer = race("new", 2, **changes), race("newer", 3, **changes)
+    found = of(race("a"), *newer)
     assert [r.id for r in found.races] == ["a"]
-    assert [(left.race.id, left.why, left.races) for left in found.left_out] == [("newer", why, 1)]
-    with pytest.raises(ReportError, match=rf"no race whose changes could be ranked: race \[newer\] {why}"):
-        of(newer)
+    assert [(left.race.id, left.why, left.races) for left in found.left_out] == [("newer", why, 2)]
+    with pytest.raises(ReportError, match=rf"no race whose changes could be ranked: race \[newer\] {why}; race at"):
+        of(*newer)
+
+
+def test_where_no_race_can_be_ranked_the_newest_for_each_reason_is_named():
+    test, unfinished = {"parameters": {"test_mode": True}}, {"document": {"results": {}}}
+    races = [race(name, 1 + i, **how) for i, (name, how) in enumerate({"a": test, "b": unfinished, "c": test}.items())]
+    with pytest.raises(ReportError, match=r"ranked: race \[b\] was not finished; race \[c\] ran in test mode; race at"):
+        of(*races)
+    with pytest.raises(ReportError, match=r"ranked: race \[a\] ran in test mode; race at"):
+        of(*races, name="a")
+    with pytest.raises(ReportError, match=r"ranked: race \[d\] did not run in test mode; race at"):
+        of(race("d"), test_mode=True)
+
+
+def test_a_race_of_samples_that_this_track_does_not_read_gives_way_to_an_older_one():
+    document, documents = documents_of(race("newer", 2))
+    next(d for d in documents if d["operation-type"] in CHECKS)["meta"]["schema"] = SCHEMA + 1
+    found = ranking(Store(documents_of(race("a")), (document, documents)), "last", False, NOW)
+    assert [r.id for r in found.races] == ["a"]
+    [left] = found.left_out
+    assert left.race.id == "newer" and left.why.startswith(f"has samples of version {SCHEMA + 1}, this")
+
+
+def test_of_a_tag_or_an_id_the_newest_race_decides_and_none_that_is_older():
+    tag = {"user-tags": {"k": "v"}}
+    races = [race("a", 1, document=tag), race("b", 2, machine=MACHINE | {"cpu": "D"}, document=tag), race("c", 3)]
+    assert [r.id for r in of(*races, name="k:v").races] == ["b"]
+    again = race("a", 4, parameters={"test_mode": True})
+    with pytest.raises(ReportError, match=r"ranked: race \[a\] ran in test mode"):
+        of(*races, again, name="a")
 
 
 def test_races_in_test_mode_are_ranked_on_request_alone_and_say_that_they_mean_nothing():
@@ -152,9 +257,10 @@ def test_a_challenge_whose_races_were_left_out_is_in_the_store_all_the_same():
     assert not {"query-decomp", "query-frontier"} & {*never.rstrip(".").split(", ")} and "ingest-decomp" in never
 
 
-def test_ages_are_told_and_other_tracks_passed_over():
+def test_ages_are_told_and_other_tracks_and_challenges_that_are_no_more_passed_over():
     other = documents_of(race("x", 2))[0] | {"challenge": "append-no-conflicts", "track": "geonames"}, []
-    found = ranking(Store(documents_of(race("a")), other), "last", False, NOW)
+    retired = documents_of(race("y", 2))[0] | {"challenge": "retired"}, []
+    found = ranking(Store(documents_of(race("a")), other, retired), "last", False, NOW)
     assert [found.age(r) for r in found.races] == ["2 days"] and not found.left_out
 
 
