@@ -1,6 +1,7 @@
 """What races and comparisons fail on, and what their verdicts are recorded as."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -80,6 +81,7 @@ def test_a_comparison_fails_on_what_regressed_most_and_counts_the_rest():
         ("b", sides.TOGETHER, "improved"),
         *(("c", name, "equivalent") for name in (*OLD, sides.TOGETHER)),
     ]
+    assert outcome.races == ["a", "b", "c"] and outcome.problems == []
     assert [j.ratio.value for j in outcome.judged] == pytest.approx([1.1, 0.8, 2, 0.5, 0.88**0.25, 1, 1, 1, 1, 1])
 
 
@@ -89,6 +91,7 @@ def test_a_comparison_of_too_few_rounds_fails_on_them_alone():
     assert [(f.condition, f.reason) for f in outcome.failed] == [
         ("too-few", "D_td-msearch of b: 2.000 [2.000, 2.000] not enough samples, and 4 more")
     ]
+    assert [warning.kind for warning in outcome.warnings] == ["too-few", "too-few", "no-noise-floor"]
     assert gate.of_comparison(found, [], ["regressed"]).failed == []
 
 
@@ -101,7 +104,13 @@ def test_a_comparison_is_in_test_mode_when_one_of_its_races_is(tested, says):
 
 def test_the_answer_of_a_comparison_has_the_mean_the_verdicts_and_the_greatest_changes():
     found = compared(OLD, NEW)
-    answer = gate.answer_of(found, gate.of_comparison(found, [], []))
+    outcome = gate.of_comparison(found, ["It broke."], [])
+    assert outcome.code == Exit.INCOMPLETE and [w.kind for w in outcome.warnings] == ["no-noise-floor"]
+    answer = gate.answer_of(found, replace(outcome, test_mode=True))
+    assert answer.test_mode and answer.problems == ["It broke."] and answer.warnings == outcome.warnings
+    figures = [finding.figures["ratio"].value for finding in answer.findings]
+    assert figures == pytest.approx([0.88**0.25, 0.5, 2.0])
+    answer = replace(answer, test_mode=False, problems=[])
     assert answer.lines()[:-1] == [
         ("head", "query-decomp · against a · 4 configurations · 1 warning"),
         ("b", "geometric mean 0.969 [0.969, 0.969] improved; 2 regressed, 2 improved"),
@@ -131,5 +140,18 @@ def test_the_answer_of_a_comparison_has_the_mean_the_verdicts_and_the_greatest_c
 )
 def test_a_race_fails_on_a_target_that_was_not_shown_to_be_reached(findings, warnings, failed):
     answer = Answer("x", findings=findings, warnings=warnings)
-    assert gate.of_race(made("x"), answer, ["target-missed", "drift"]).failed == failed
+    outcome = gate.of_race(made("x"), answer, ["target-missed", "drift"])
+    assert outcome.failed == failed and outcome.warnings == warnings and not outcome.test_mode
     assert gate.of_race(made("x"), answer, ["drift"]).failed == []
+
+
+def test_the_record_of_a_race_says_that_it_ran_in_test_mode():
+    race = made("x", parameters={"test_mode": True})
+    assert gate.of_race(race, Answer("x"), []).record()["test_mode"] is True
+
+
+def test_a_side_of_several_races_is_told_with_their_number():
+    races = {n: [made(f"{n}{i}", 1 + i / 100, seed=i + 3 * (n == "b")) for i in range(3)] for n in "ab"}
+    found = sides.comparison(races, None)
+    answer = gate.answer_of(found, gate.of_comparison(found, [], []))
+    assert "against a (3 races)" in answer.head and answer.findings[0].name == "b (3 races)"

@@ -5,6 +5,7 @@ import math
 import re
 from dataclasses import asdict, replace
 
+import capacities
 import numpy as np
 import pytest
 from fakes import rows, values
@@ -244,6 +245,15 @@ def test_a_cell_of_the_section_has_the_medians_of_its_races_and_the_median_sprea
         assert (row["least"], row["greatest"]) == pytest.approx((min(medians), max(medians)))
         assert row["cv"] == pytest.approx(np.median([np.std(of, ddof=1) / np.mean(of) for of in walls]), rel=0.01)
         assert floor.cells[name] < stats.t.ppf(0.975, 2) * math.sqrt(2 * np.var(np.log(medians), ddof=1)) + 1e-9
+
+
+def test_pairs_are_judged_by_as_many_units_as_a_verdict_of_their_challenge_takes():
+    races = []
+    for i in range(3):
+        about = {"of_pass": dict.fromkeys(range(7), 1 + i / 5), "document": {"race-timestamp": f"20260101T000{i}00Z"}}
+        races.append(capacities.made(f"r{i}", "capacity-indexing", passes=6, on=1, **about))
+    *cells, _ = rows(noise.sections(races, noise.measure(races)), "noise").values()
+    assert [(row["different"], row["different_floored"]) for row in cells] == [("3 of 3", "0 of 3")] * 3
 
 
 def test_pairs_of_races_that_are_one_sample_each_are_not_judged():
