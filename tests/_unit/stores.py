@@ -61,7 +61,8 @@ class Store:
         if slice:
             hits = [d for d in hits if hash(str(d.get("@timestamp"))) % slice["max"] == slice["id"]]
         if "races" in index:
-            hits = sorted(hits, key=lambda d: str(d.get("race-timestamp")), reverse=True)[:size]
+            newest_first = sort[0]["race-timestamp"]["order"] == "desc"
+            hits = sorted(hits, key=lambda d: str(d.get("race-timestamp")), reverse=newest_first)[:size]
         return _page([_of_columns(hit, docvalue_fields) for hit in hits] if docvalue_fields else hits)
 
     def scroll(self, **_):

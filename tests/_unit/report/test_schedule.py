@@ -84,8 +84,15 @@ SOME = st.tuples(
 )
 
 
-@given(requests=st.lists(SOME, min_size=1, max_size=12), lacks=st.sampled_from([None, None, "value", "task"]))
+@given(
+    requests=st.lists(SOME, min_size=1, max_size=12), lacks=st.sampled_from([None, None, "value", "task", "@timestamp"])
+)
 @example(requests=[("a", 0, 30, "normal"), ("a", 5, 1, "normal")], lacks=None)
+@example(requests=[("a", 0, 10, "normal"), ("a", 50, 10, "normal")], lacks=None)
+@example(requests=[("a", 0, 10, "normal"), ("a", 50, 10, "normal")], lacks="@timestamp")
+@example(requests=[("a", 0, 5, "warmup"), ("a", 10, 5, "normal")], lacks=None)
+@example(requests=[(task, at, 1, "normal") for task, at in zip("baba", (10, 0, 20, 10))], lacks=None)
+@example(requests=[(task, at, 1, "normal") for task, at in zip("abcabc", (0, 10, 2, 4, 20, 60))], lacks=None)
 def test_a_task_that_no_other_ran_beside_is_told_without_reading_its_requests(requests, lacks):
     race, documents = recorded("ingest")
     documents = [document for document in documents if document["name"] != "processing_time"]
@@ -101,6 +108,30 @@ def test_a_task_that_no_other_ran_beside_is_told_without_reading_its_requests(re
         return race_found.schedule, [p for p in race_found.problems if "sound" in p]
 
     assert found(1) == found(1000)
+
+
+@pytest.mark.parametrize("many", [1, 1000])
+def test_the_schedule_is_that_of_the_requests_of_the_race_alone_by_their_processing_time(many):
+    document, documents = recorded("ingest")
+    documents = [document for document in documents if document["name"] != "processing_time"]
+    kind = {"name": "processing_time", "operation-type": "ingest-bulk"}
+    own = [
+        ("b", 40, 8, "normal"),
+        ("a", 0, 5, "warmup"),
+        ("a", 10, 5, "normal"),
+        ("a", 20, 15, "normal"),
+        ("a", 30, 2, "normal"),
+    ]
+    requests = [request(*one) | kind for one in own]
+    others = [request("a", 0, 1000) | kind | {"name": "service_time", "meta": {}}]
+    earlier = document | {"race-timestamp": "20200101T000000Z"}, [request("a", 12, 900) | kind]
+    with mock.patch.object(store, "MANY", many):
+        found = store.load(Store((document, documents + requests + others), earlier), "last")
+    assert found.schedule == [
+        Stretch("a", True, 0, 5),
+        Stretch("a", False, 10, 35, 3),
+        Stretch("b", False, 40, 48),
+    ]
 
 
 def test_stretches_of_one_kind_are_joined_over_gaps_that_are_shorter():

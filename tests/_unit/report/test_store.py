@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import math
 from pathlib import Path
 
 import certifi
@@ -211,6 +212,26 @@ def test_an_error_of_a_store_is_told_in_one_line_whatever_it_was_asked_for(index
             asked()
         assert str(e.value).startswith("the metrics store ") and said in str(e.value)
     assert gc.isenabled()
+
+
+def test_a_race_of_which_some_shards_do_not_answer_is_not_read_in_part():
+    class Partly(Store):
+        """Of two shards of the samples one answers."""
+
+        def search(self, *, index, **asked):
+            answer = super().search(index=index, **asked)
+            return answer | {"_shards": {"successful": 1, "total": 2, "skipped": 0, "failed": 1}}
+
+    with pytest.raises(ReportError, match="some of its shards do not answer"):
+        load(Partly(recorded("query-decomp")), "recorded")
+
+
+def test_numbers_that_json_does_not_have_are_read_as_rally_wrote_them(ini):
+    json_of = connect(ini()).transport.serializers.get_serializer("application/json").loads
+    assert json_of(b'{"a": [1, 2.5]}') == {"a": [1, 2.5]} and json_of(b'{"a": Infinity, "b": 1}') == {
+        "a": math.inf,
+        "b": 1,
+    }
 
 
 def test_garbage_is_looked_for_again_once_a_race_was_read():
