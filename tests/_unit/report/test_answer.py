@@ -3,19 +3,31 @@
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from races import made
+from races import TARGET, made
 
 from _tools.race.variables import CONDITIONS, Exit
 from _tools.report import gate, sides, write
-from _tools.report.answer import MEANINGLESS, MOST_LINES, Answer, Finding, RaceWarning, answer_of, undecided
+from _tools.report.answer import (
+    MEANINGLESS,
+    MOST_LINES,
+    Answer,
+    Finding,
+    RaceWarning,
+    answer_of,
+    checked,
+    is_shown,
+    undecided,
+)
 from _tools.report.explained import report_of
-from _tools.report.race import Race
+from _tools.report.race import Race, Sample
+from _tools.report.stats import Estimate
 from cluster_metrics.core.challenge import challenges
 
 SCHEMA = json.loads(gate.SCHEMA.read_text())
@@ -53,6 +65,86 @@ def test_what_is_left_out_of_an_answer_is_counted(answer):
     texts = [text for name, text in answer.lines() if name == "look out"]
     hidden = re.fullmatch(r"(\d+) more in the report", texts[-1]) if texts else None
     assert len(texts) - bool(hidden) + (int(hidden[1]) if hidden else 0) == len(answer.warnings)
+
+
+@pytest.mark.parametrize("more", [0, 2])
+def test_of_more_than_there_is_room_for_the_first_are_shown(more):
+    problems, findings, seen = (
+        [f"{what} {i}" for i in range(most + more)] for what, most in (("p", 2), ("f", 6), ("s", 3))
+    )
+    warnings = [RaceWarning("k", text, "option", "why") for text in seen]
+    answer = Answer("x", True, problems, [Finding(text, text) for text in findings], warnings, "summary")
+    left = f"{more + 1} more in the report"
+    assert answer.lines(PAGE) == [
+        ("head", "INCOMPLETE: x"),
+        *[("incomplete", text) for text in (["p 0", left] if more else problems)],
+        ("test mode", MEANINGLESS),
+        *[(text, text) for text in (findings[:5] if more else findings)],
+        *([("findings", left)] if more else []),
+        ("Rally's rows", "summary"),
+        *[("look out", f"{text}; option") for text in (seen[:2] if more else seen)],
+        *([("look out", left)] if more else []),
+        ("report", str(PAGE)),
+    ]
+    assert answer.record()["problems"] == problems and len(answer.record()["findings"]) == len(findings)
+    assert warnings[0].text == "s 0; why; option"
+
+
+def test_a_finding_is_recorded_with_all_its_figures():
+    figures = {"a": Estimate(20, 2.0, 1.0, 3.0, 0.1), "b": Estimate(3, 4.0, math.nan, math.inf, math.nan)}
+    (record,) = Answer("x", findings=[Finding("f", "text", figures)]).record()["findings"]
+    assert record["figures"] == {
+        "a": {"n": 20, "value": 2.0, "low": 1.0, "high": 3.0, "cv": 0.1, "freedom": None},
+        "b": {"n": 3, "value": 4.0, "low": None, "high": None, "cv": None, "freedom": None},
+    }
+
+
+NODES = [TARGET, TARGET | {"node": "target-2", "version": "9.0.0"}]
+
+
+@pytest.mark.parametrize(
+    "given, units",
+    [
+        ({"race_minutes": 10, "rounds": 40}, "21 rounds of 40, cut to fit 10 minutes"),
+        ({"race_minutes": 10, "rounds": 21}, "21 rounds"),
+        ({"race_minutes": 0, "rounds": 40}, "21 rounds"),
+    ],
+)
+def test_the_head_says_what_was_raced_on_what_and_how_much_of_it(given, units):
+    race = made(
+        "x", rounds=21, target=NODES, parameters=given, index={"docs": 5000, "segments": 7, "store_bytes": 10**6}
+    )
+    race.samples[:] = [s for s in race.samples if (s.cell, s.meta["round"]) != ("A-serial", 21)]
+    begin = "query-decomp · Elasticsearch 8.17.2, 9.0.0 · 5,000 documents · 2 nodes · "
+    answer = answer_of(race)
+    assert answer.head == f"{begin}{units} · no warnings" and answer.warnings == []
+    assert answer.summary == report_of(race).SUMMARY
+    ended = made("x", parameters=given, document={"results": {}})
+    assert "cut to fit" not in answer_of(ended).head and answer_of(ended).problems == ended.problems != []
+    unknown = Race({"race-id": "x", "challenge": "query-decomp", "results": {"any": 1}}, [], {}, given)
+    assert answer_of(unknown).head == "query-decomp · no warnings"
+
+
+def test_requests_that_failed_are_told_less_the_rounds_that_did():
+    race = replace(made("x", failed={"A-serial": 3, "plan": 2}), rounds_failed=2)
+    assert checked(race, 1000, "search").text == "1,000 searches; 3 requests failed"
+    assert checked(made("x"), 1, "search").text == "1 search, none wrong"
+
+
+def test_warnings_are_those_of_the_report_of_the_challenge():
+    race = made("x", document={"challenge": "cpu-profile"})
+    race.samples[:] = [Sample("cpu-profile", 1, "cpu-profile", 1.0, {"round": 1, "not_sampled": "it ended"})]
+    kinds = [warning.kind for warning in answer_of(race).warnings]
+    assert kinds[0] == "no profile"
+
+
+@pytest.mark.parametrize(
+    "n, low, high, shown", [(20, 0.7, 0.9, True), (19, 0.7, 0.9, False), (20, 0.7, 1.2, False), (20, 1.1, 1.2, False)]
+)
+def test_a_gain_is_shown_by_units_enough_and_an_interval_below_one(n, low, high, shown):
+    assert is_shown(made("x"), Estimate(n, (low + high) / 2, low, high, 0.1)) is shown
+    few = Estimate(6, 0.8, 0.7, 0.9, 0.1)
+    assert is_shown(made("x", document={"challenge": "capacity-query"}), few) and not is_shown(made("x"), few)
 
 
 def test_a_race_in_test_mode_says_first_that_it_means_nothing():
@@ -230,5 +322,6 @@ def test_what_rallys_summary_does_not_explain_has_a_line_only_where_there_is_som
 def test_what_was_judged_on_too_few_units_in_common_is_not_called_without_a_gain():
     race = made("x", rounds=20)
     assert undecided(race).text == "nothing: no gain is shown beyond noise"
+    assert undecided(race, 20).text == undecided(race).text
     assert undecided(race, 19).text == "nothing: only 19 rounds in common, a verdict takes 20"
     assert undecided(made("x", rounds=10), 9).text == "nothing: a verdict takes rounds:20"
