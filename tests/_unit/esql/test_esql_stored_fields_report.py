@@ -167,6 +167,7 @@ def test_the_answer_is_the_setting_and_what_the_targets_own_costs():
     lines = dict(answer_of(race("x")).lines())
     assert lines["recommended"].startswith("index.esql.stored_fields_sequential_proportion: 0.006, since reading")
     assert lines["its own 0.2"].endswith("as long, at 10.0 % of the documents")
+    assert lines["answers checked"] == f"{20 * 3 * len(SHARES)} queries, none wrong"
     few = dict(answer_of(race("x", rounds=5)).lines())
     assert few["recommended"] == "nothing: a verdict takes esql_rounds:20" and "its own 0.2" not in few
 
@@ -300,3 +301,52 @@ def test_the_share_that_loses_most_is_not_just_the_greatest():
     worst = dict(answer_of(of).lines())["its own 0.2"]
     assert worst.endswith("as long, at 5.0 % of the documents")
     assert float(worst.split()[3]) == pytest.approx(cost(50, False) / cost(50, True), rel=0.03)
+
+
+def drawn(figure):
+    """The points of a figure by their line and share in percent."""
+    return {(row["series"], row["at"]): row["value"] for row in figure.spec["data"]["values"]}
+
+
+def test_settings_are_told_by_took_their_gain_and_their_figure_by_wall_times():
+    of = section(race("a"), "Reading in sequence or not")
+    row = rows_of(of)["10.0 %"]
+    told = {setting: float(row[setting].split()[0]) for setting in ("0", "1")}
+    assert told == pytest.approx({"0": took(100, True), "1": took(100, False)}, rel=0.03)
+    assert row["gain"].value == pytest.approx(cost(100, False) / cost(100, True), rel=0.03)
+    points = drawn(of.figures[0])
+    assert (points["0", 10.0], points["1", 10.0]) == pytest.approx((cost(100, True), cost(100, False)), rel=0.03)
+
+
+def test_sides_are_held_against_each_other_at_the_shares_that_all_of_their_races_have():
+    old, new = race("old", own=1.0), race("new", own=0.5, seed=1)
+    new.samples[:] = [s for s in new.samples if s.meta.get("share_permille") != 50]
+    for sample in old.samples:
+        if sample.meta.get("share_permille") == 1:
+            sample.meta["took_ms"] = 0.0
+    both = sides.comparison({"old": [old], "new": [new]}, None)
+    own, _ = esql.compared(both)
+    found = rows_of(own)
+    assert list(found) == ["100.0 %", "20.0 %", "10.0 %", "1.0 %", "0.1 %"]
+    assert found["0.1 %"]["ratio"] is None and found["1.0 %"]["ratio"].value == pytest.approx(1, rel=0.05)
+    assert "turn sequential" not in own.text, "the cut-off is not the one that was shipped"
+    points = drawn(own.figures[0])
+    assert points[both.sides[0].title, 20.0] == pytest.approx(took(200, False), rel=0.03)
+
+
+def test_the_break_even_point_is_asked_of_bare_loops_by_share():
+    (found,) = esql.break_evens(race("a"))
+    assert found.seen.value == pytest.approx(0.0057, rel=0.1) and list(found.loops) == [0.005, 0.01, 0.02, 0.05, 0.1]
+    in_sequence, at_random = (loop.parameters for loop in found.loops[0.02])
+    assert in_sequence == {"access": "sequential", "form": "value", "permille": "20"}
+    assert at_random == in_sequence | {"access": "random"}
+    assert esql.break_evens(race("old", settings=("as is",), own=2.0)) == []
+    assert esql.break_even(esql.Shares(race("a")), "0", "1", [50]) is None, "one share tells no point between"
+
+
+def test_published_figures_stand_beside_those_of_the_same_share_and_of_no_other_texts():
+    _, table = esql.reference(race("a"))
+    found = {row["share"]: (row["own here"].value, row["before"], row["after"]) for row in table.rows}
+    assert list(found) == ["100.0 %", "20.0 %", "10.0 %", "5.0 %", "1.0 %"]
+    assert found["20.0 %"] == (pytest.approx(took(200, True), rel=0.03), 766, 104)
+    assert esql.reference(race("a", text_form="log-line")) == []
