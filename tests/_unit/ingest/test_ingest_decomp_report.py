@@ -277,6 +277,11 @@ def test_every_step_has_its_bar_and_its_row():
         assert f"| {step.name} " in section.text and step.name in str(section.figures[0].spec)
     bars = {row["name"]: row for row in section.figures[0].spec["data"]["values"]}
     assert bars["orjson"]["start"] == bars["keep-alive"]["end"] != bars[NAIVE]["end"]
+    alone = {
+        row["name"]: row
+        for row in explained.sections(race(design="one-at-a-time"))[1].figures[0].spec["data"]["values"]
+    }
+    assert {row["start"] for name, row in alone.items() if name != NAIVE} == {alone[NAIVE]["end"]}
     assert "The steps time-series, logsdb were left out: they take timestamps:true." in advice.text
     _, beside = explained.reference(race())
     assert {row["what"]: row["reference"] for row in beside.rows}["orjson"] == "10–15 s (13–20 %)"

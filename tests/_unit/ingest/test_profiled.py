@@ -116,6 +116,7 @@ def tables(section):
             "writing segments",
         ),
         (f"{ENGINE};org.apache.lucene.index.PointValuesWriter.addPackedValue", "points"),
+        (f"{ENGINE};org.apache.lucene.codecs.lucene90.Lucene90PointsWriter.writeField", "points"),
         (f"{PARSE};com.fasterxml.jackson.core.json.UTF8StreamJsonParser.nextToken", "request and response"),
         ("C2 CompilerThre;libjvm.so.Compile::Optimize", "compiler"),
     ],

@@ -11,6 +11,7 @@ import time
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
+from urllib.parse import unquote
 
 import elasticsearch
 import pytest
@@ -65,7 +66,9 @@ class Store:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                answer = {"version": {"number": "8.17.2"}, "status": store.health, "unassigned_shards": 2}
+                asked_of = {"/": "green", "/_cluster/health/rally-*": store.health}
+                health = asked_of.get(unquote(self.path), "red")  # of an index of somebody else
+                answer = {"version": {"number": "8.17.2"}, "status": health, "unassigned_shards": 2}
                 body = json.dumps(answer).encode()
                 if not store.status:
                     time.sleep(1)

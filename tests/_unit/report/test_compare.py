@@ -338,9 +338,11 @@ def test_floors_do_not_matter_between_replicates():
     assert ratios[0] == ratios[1]  # as text, since a CV that is not known is no number
 
 
-@pytest.mark.parametrize("days, fits", [("", False), ("8", False), ("9", True)])
-def test_a_floor_holds_for_as_many_days_as_noise_days_says(tmp_path, monkeypatch, days, fits):
-    late = {"race-timestamp": "20260109T120000Z"}
+@pytest.mark.parametrize(
+    "days, later, fits", [("", 8, False), ("8", 8, False), ("9", 8, True), ("", 3, True), ("3", 3, False)]
+)
+def test_a_floor_holds_for_as_many_days_as_noise_days_says(tmp_path, monkeypatch, days, later, fits):
+    late = {"race-timestamp": f"2026010{1 + later}T120000Z"}
     races = {name: made(name, seed=n, document=late) for n, name in enumerate(["old", "new"])}
     monkeypatch.setattr("_tools.report.write.connect", lambda ini: None)
     monkeypatch.setattr("_tools.report.write.load_all", lambda store, name, challenge: [races[name]])

@@ -12,6 +12,7 @@ from cluster_metrics.corpus.metrics import Metrics
 from cluster_metrics.query.configurations import CONFIGURATIONS, PARTS, VARIANTS
 from cluster_metrics.query.query_decomp import PART, PlanParams
 from cluster_metrics.wire.coverage import TYPE, Asked, Coverages, ask, send_all
+from cluster_metrics.wire.questions import Configuration
 from cluster_metrics.wire.requests import request
 
 
@@ -93,7 +94,9 @@ def test_a_round_of_the_plan_has_the_parts_where_the_attribution_is_complete(tra
 
 
 def test_a_sample_tells_how_long_a_coverage_took_and_how_much_went_out_and_came_back(track, monkeypatch):
-    clocks = SimpleNamespace(time=lambda: 0.0, process_time=lambda: 0.5 * len(es.requests))
+    decoded, searches = [], Configuration.searches
+    monkeypatch.setattr(Configuration, "searches", lambda self, of: decoded.append(of) or searches(self, of))
+    clocks = SimpleNamespace(time=lambda: 0.0, process_time=lambda: 0.5 * len(es.requests) + 8 * len(decoded))
     monkeypatch.setattr("cluster_metrics.wire.coverage.time", clocks)
     coverage = Coverages(track).make(CONFIGURATIONS["production"], 1)
     answers = [{"took": 700, "hits": {}}, {"took": 50}]
