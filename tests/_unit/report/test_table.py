@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import time
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
@@ -36,6 +37,17 @@ TABLE = Table(
 )
 
 
+@pytest.fixture(scope="module")
+def elsewhere():
+    """A machine whose clock shows another time than UTC."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "UTC-5")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("elsewhere")
 @given(st.lists(st.integers(0, 10**14), max_size=4))
 def test_times_are_written_in_utc_with_milliseconds(times):
     for at in times:
