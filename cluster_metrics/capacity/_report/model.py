@@ -157,12 +157,8 @@ class IndexModel:
     node_s: float = 0.0
 
     def terms(self, table: Table) -> list[float]:
-        """What the busiest node does per document: its primaries, its replicas, those that it sends, requests, and
-        documents that another node was sent."""
-        nodes, held = len(table), copies(table)
-        replicas = sum(r for _, r in held)
-        found = [[p, r, p * replicas, 1 / nodes, p * (1 - 1 / nodes)] for p, r in held]
-        return max(found, key=self._cost)
+        """What the busiest node does per document, see :func:`_index_terms`."""
+        return max(_index_terms(table), key=self._cost)
 
     def seconds(self, table: Table, shards: int = 0, documents: float = 0) -> float:
         """Seconds of the busiest node per document."""
@@ -180,9 +176,10 @@ class IndexModel:
         """
         found = list(cells)
         rates = [float(np.median(c.rates)) for c in found]
+        nodes = [_index_terms(c.table) for c in found]
         model = cls(1.0, 1.0, 0.0, 0.0)
         for _ in range(20):
-            fitted = cls(*_least_squares([model.terms(c.table) for c in found], rates))
+            fitted = cls(*_least_squares([max(of, key=model._cost) for of in nodes], rates))
             if fitted == model:
                 break
             model = fitted
@@ -241,6 +238,14 @@ def unshared(model: Model, nodes: int) -> Model:
 
 def _query_terms(visits: float, shards: int, documents: float, nodes: int) -> list[float]:
     return [visits, visits * documents / shards, 1 / nodes, visits * (1 - 1 / nodes)]
+
+
+def _index_terms(table: Table) -> list[list[float]]:
+    """What each node that holds any shard does per document: its primaries, its replicas, those that it sends,
+    requests, and documents that another node was sent."""
+    nodes, held = len(table), copies(table)
+    replicas = sum(r for _, r in held)
+    return [[p, r, p * replicas, 1 / nodes, p * (1 - 1 / nodes)] for p, r in held]
 
 
 def _least_squares(terms: Sequence[Sequence[float]], rates: Sequence[float]) -> list[float]:

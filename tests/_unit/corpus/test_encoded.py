@@ -30,7 +30,7 @@ corpora = st.builds(
 )
 
 
-@settings(max_examples=50)  # each writes the files of a corpus
+@settings(max_examples=30)  # each writes the files of a corpus
 @given(corpora, st.sampled_from([1, 9, 10, 123]), st.data())
 def test_a_slice_is_the_rows_with_an_action_before_each(tmp_path_factory, corpus, epoch, data):
     rows_file, encoded = generate(corpus, epoch, tmp_path_factory.mktemp("corpus"))
@@ -42,7 +42,7 @@ def test_a_slice_is_the_rows_with_an_action_before_each(tmp_path_factory, corpus
     assert encoded.content_type == "application/x-ndjson"
 
 
-@settings(max_examples=50)  # each writes the files of a corpus
+@settings(max_examples=30)  # each writes the files of a corpus
 @given(corpora, st.sampled_from([1, 15, 16, 100, 999]))
 def test_smile_says_what_json_says(tmp_path_factory, corpus, epoch):
     folder = tmp_path_factory.mktemp("corpus")

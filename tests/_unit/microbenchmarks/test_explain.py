@@ -158,6 +158,9 @@ def test_a_missing_benchmark_is_one_line_that_says_how_to_measure_it():
 def test_results_unlike_the_race_are_named_so(about, said):
     text = explained(race(), made(**about))[0].text
     assert f"measured unlike the race ({said}): {len(ALL)} of {len(ALL)} loops" in text
+
+
+def test_results_that_are_like_the_race_or_cannot_be_told_to_be_are_named_so():
     assert "unlike" not in explained(race(), made())[0].text
     assert "(on a machine that the race did not record)" in explained(race(machine={}), made())[0].text
     for local, where in ((False, "on another"), (None, "on one that is not recorded")):
