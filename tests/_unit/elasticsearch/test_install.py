@@ -45,7 +45,7 @@ def registry():
 
     asked, answers = [], {".sha1": (200, SHA1.encode())}
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     downloader = Downloader(base=f"http://127.0.0.1:{server.server_port}")
     downloader.asked, downloader.answers = asked, answers
     yield downloader

@@ -325,7 +325,7 @@ def answered():
         with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
             if secured and secured[0]:
                 server.socket = secured[0].wrap_socket(server.socket, server_side=True)
-            threading.Thread(target=server.serve_forever, daemon=True).start()
+            threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
             port = server.server_port
             if not status:
                 server.shutdown()

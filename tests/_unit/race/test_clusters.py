@@ -303,7 +303,7 @@ def target():
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as served:
-        threading.Thread(target=served.serve_forever, daemon=True).start()
+        threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield answers, f"127.0.0.1:{served.server_port}"
         served.shutdown()
 

@@ -85,7 +85,7 @@ class Store:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.port = self.server.server_address[1]
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def asked(self):
         client = elasticsearch.Elasticsearch(f"http://127.0.0.1:{self.port}", request_timeout=0.1, max_retries=0)
