@@ -156,13 +156,9 @@ class IndexModel:
     remote_s: float = 0.0
     node_s: float = 0.0
 
-    def terms(self, table: Table) -> list[float]:
-        """What the busiest node does per document, see :func:`_index_terms`."""
-        return max(_index_terms(table), key=self._cost)
-
     def seconds(self, table: Table, shards: int = 0, documents: float = 0) -> float:
         """Seconds of the busiest node per document."""
-        return self._cost(self.terms(table)) + self.node_s
+        return max(map(self._cost, _index_terms(table))) + self.node_s
 
     def _cost(self, terms: Sequence[float]) -> float:
         costs = [self.primary_s, self.replica_s, self.copy_s, self.request_s, self.remote_s]
