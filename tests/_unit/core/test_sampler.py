@@ -38,7 +38,7 @@ def served_once():
 @pytest.fixture
 def control(served_once):
     control, address = served_once
-    control.__init__(Sampling())
+    control.sampler, control.problem, control.asked = Sampling(), "", []
     control.address = address
     return control
 
