@@ -113,9 +113,12 @@ def kept(cells: Samples) -> Samples:
 
 
 def share_of(part: Samples, whole: Samples) -> Estimate:
-    """The ratio of two means over rounds; its interval is that of the mean of its linearisation."""
-    ratio = float(np.mean(part) / np.mean(whole))
-    return mean(ratio + (part - ratio * whole) / np.mean(whole))
+    """The ratio of two means over rounds; its interval is that of the mean of its linearisation. Not known of a whole
+    of 0, as the ``took`` of searches of few documents may be."""
+    if not (level := float(np.mean(whole))):
+        return Estimate(len(whole), math.nan, math.nan, math.nan, math.nan)
+    ratio = float(np.mean(part)) / level
+    return mean(ratio + (part - ratio * whole) / level)
 
 
 def fitted(cells: Cells) -> Fit | None:

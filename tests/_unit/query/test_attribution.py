@@ -141,6 +141,12 @@ def test_the_slowest_and_fastest_rounds_are_left_out_of_all_cells_alike():
     assert {4, 11}.isdisjoint(kept(cells)), "a cell counts by its factor, not by its time"
 
 
+@pytest.mark.filterwarnings("error")
+def test_of_a_whole_of_nothing_no_share_is_known():
+    found = share_of(np.array([1.0, 0.0, 2.0]), np.zeros(3))
+    assert found.n == 3 and np.isnan(found.value) and not found.known
+
+
 def test_a_share_is_the_ratio_of_means():
     part, whole = np.array([1.0, 2.0, 6.0]), np.array([10.0, 10.0, 25.0])
     found = share_of(part, whole)
