@@ -148,7 +148,7 @@ class Launcher:
     def running(self, name: str) -> Cluster | None:
         """The cluster of that name if all its nodes run."""
         cluster = self._kept(name)
-        return cluster if cluster and cluster.pids and len(cluster.processes()) == len(cluster.pids) else None
+        return cluster if cluster and len(cluster.processes()) == len(cluster.http_ports) else None
 
     def start(
         self,

@@ -289,8 +289,9 @@ def test_a_cluster_is_up_while_all_its_nodes_are(launcher):
     sleeping = [subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) for _ in range(2)]
     try:
         cluster = nodes.Cluster("some", "8.17.2", [9200, 9201])
-        for process in sleeping:
-            launcher.keep(cluster, process)
+        launcher.keep(cluster, sleeping[0])
+        assert launcher.running("some") is None, "whoever starts it was killed before the other node"
+        launcher.keep(cluster, sleeping[1])
         assert launcher.running("some").http_ports == [9200, 9201]
         sleeping[1].kill()
         sleeping[1].wait()

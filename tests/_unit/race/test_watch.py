@@ -55,7 +55,7 @@ def short(monkeypatch):
 
 
 def cluster(process, name="metrics-store"):
-    return Cluster(name, "8.17.2", pids=[(process.pid, processes.started(process.pid))])
+    return Cluster(name, "8.17.2", [9200], [(process.pid, processes.started(process.pid))])
 
 
 class Store:
