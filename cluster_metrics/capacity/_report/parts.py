@@ -38,8 +38,8 @@ from .warnings import drift_check, warnings
 UNITS = {INDEX: "documents/s", QUERY: "searches/s"}
 SUMMARY = "throughput is a mean since a task began, the time between its passes included: lower than the rates here"
 COLUMNS = ("cell", "clients", "pass", "kind", "shards", "replicas", "rate", "documents", "requests", "per_s", "ms",
-           "p50_ms", "p99_ms", "rejected", "queue", "cut_s", "steady", "compiling", "bottleneck",
-           "shard_table")  # fmt: skip
+           "p50_ms", "p99_ms", "rejected", "queue", "cut_s", "steady", "compiling", "node_cores",
+           "client_cores", "bottleneck", "shard_table")  # fmt: skip
 """Columns of ``es_profile_capacity.csv`` after the start (UTC)."""
 
 
@@ -71,7 +71,7 @@ def sheets(race: Race) -> list[Sheet]:
     rows = []
     for kind in kinds_of(race):
         for cell, number_of, one in passes_of(cells_of(race, kind)):
-            meta = one.prepared.meta
+            meta, client = one.prepared.meta, one.client()
             rows.append(
                 {key: meta[key] for key in ("shards", "replicas", "rate", "documents", "shard_table")}
                 | _times([one])
@@ -88,6 +88,8 @@ def sheets(race: Race) -> list[Sheet]:
                     "cut_s": one.cut_s,
                     "steady": one.steady,
                     "compiling": one.compiling(),
+                    "node_cores": sum(one.cores().values()) or None,
+                    "client_cores": client[0] if client else None,
                     "bottleneck": bottleneck(one, race),
                 }
             )

@@ -225,6 +225,15 @@ def test_what_the_client_used_is_shown_where_it_is_known():
     assert row(blind, "Bottleneck", "1s-0r")["client"] is None
 
 
+def test_the_rows_of_passes_tell_what_all_nodes_and_the_client_used_where_it_is_known():
+    race = made("r", "capacity-query")
+    blind = replace(race, samples=[s for s in race.samples if s.kind != MONITOR])
+    for of, nodes, client in ((race, 1.2, 0.2), (blind, None, None)):
+        (sheet,) = sheets(of)
+        told = {(r["node_cores"] and round(r["node_cores"], 3), r["client_cores"]) for r in sheet.rows}
+        assert told == {(nodes, client)}
+
+
 def test_what_nodes_compiled_is_shown_by_pass_and_tells_why_a_race_drifts():
     compiling = {1: 0.4, 2: 0.2, 3: 0.1}
     race = made("r", "capacity-query", of_pass={1: 0.8}, compiling=compiling)
