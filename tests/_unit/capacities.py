@@ -20,6 +20,19 @@ SERVICE_PER_S = 100
 """Requests a second that the queue of a load curve answers at most."""
 
 
+def parts(table, costs=INDEX_COSTS):
+    """The CPU time of each node over that of the busiest one, where documents are indexed."""
+    shards = len({shard[:-1] for held in table.values() for shard in held})
+    replicas = sum(map(len, table.values())) / shards - 1
+    primary_s = costs.primary_s + replicas * costs.copy_s + (1 - 1 / len(table)) * costs.remote_s
+    used = {
+        node: sum(primary_s if s.endswith("p") else costs.replica_s for s in held) / shards
+        + costs.request_s / len(table)
+        for node, held in table.items()
+    }
+    return {node: of / max(used.values()) for node, of in used.items()}
+
+
 def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v1", shape=None, on=NODES, **changes):
     """A race of a grid of 1 to 3 shards and 0 to 2 replicas, as far as the nodes hold them.
 
@@ -28,7 +41,8 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
     :param changes: of its properties: ``parameters``, ``document``, ``failed``, ``busy`` (the part of its share that
         each node uses), ``process`` (cores of the busiest process of Rally), ``of_pass`` (factors on throughput by
         pass), ``compiling`` (by pass, the part of its CPU time in which the first node compiles), ``times`` (by cell,
-        when a part of its requests was sent, as part of its time), or of capacity-mixed ``docs`` (documents a second
+        when a part of its requests was sent, as part of its time), ``driver_s`` (CPU seconds that a process of Rally
+        takes for a document where all factors on throughput are 1), or of capacity-mixed ``docs`` (documents a second
         of its cells) and ``together``.
     """
     rng = np.random.default_rng(3)
@@ -69,17 +83,23 @@ def _cell(challenge, number, shards, replicas, docs, noise, at, table, cores, ch
     elif docs:
         left = 1 - docs * index_s - together.taken(model.most_copies(table))
         rates["capacity-query"] = noise * left / query_s
-    when = changes.get("times", {}).get(name, float)
+    when, process = changes.get("times", {}).get(name, float), changes.get("process")
+    if "driver_s" in changes and "capacity-index" in rates:
+        process = changes["driver_s"] * rates["capacity-index"] / noise
     for kind, rate in rates.items():
         answered = BULK if kind == "capacity-index" and not docs else 1
         of_kind = meta | ({"success-count": answered} if kind == "capacity-index" else {})
         for i in range(int(rate / answered * SECONDS) + 1):
             start = at + 1 + round(1000 * SECONDS * when(i * answered / rate / SECONDS))
             yield Sample(kind, start, kind, 5.0, of_kind)
-    compiling, process = changes.get("compiling", {}).get(number), changes.get("process")
+    used = parts(table) if challenge == "capacity-indexing" else dict.fromkeys(table, 1.0)
+    compiling = changes.get("compiling", {}).get(number)
     for second in range(SECONDS):
         now = at + 1000 * second
-        nodes = {node: {"at": now, "cpu_ms": 1000 * cores * second, "queue": second, "rejected": 0} for node in table}
+        nodes = {
+            node: {"at": now, "cpu_ms": 1000 * cores * used[node] * second, "queue": second, "rejected": 0}
+            for node in table
+        }
         if compiling is not None:
             nodes["node 1"]["compiler_ms"] = compiling * nodes["node 1"]["cpu_ms"]
         looked = {"client_cpu_ms": 200.0 * second, "host_busy_ms": 1500.0 * second, "host_idle_ms": 500.0 * second}

@@ -18,7 +18,7 @@ from _tools.report.text import number
 from cluster_metrics.capacity.challenge import CLIENTS, INDEX, MONITOR, PREPARE, QUERY, change_of
 from cluster_metrics.core.parameters import of_cell
 
-from .model import Measured, Table
+from .model import Counted, Measured, Table
 
 FULL = 0.95
 """Part of its share that the busiest node shall use where more clients are advised: some more than makes it full."""
@@ -46,6 +46,15 @@ class Pass(Looks):
     @property
     def table(self) -> Table:
         return json.loads(self.prepared.meta["shard_table"])
+
+    @property
+    def counted(self) -> Counted:
+        """What models are fitted to."""
+        used = {node: cores for node, cores in self.cores().items() if node in self.table}
+        most = max(used.values(), default=0.0)
+        parts = {node: cores / most for node, cores in used.items() if most}
+        driver_s = sum(self.processes().values()) / self.rate if self.processes() else math.nan
+        return Counted(self.rate, self.table, parts, driver_s)
 
     def busiest_process(self) -> float:
         """CPU cores that the busiest of Rally's processes used; 0 where that was not told."""
@@ -126,9 +135,14 @@ class Cell:
         """The passes that count: those in which its rate was steady and no node had left."""
         return {number_of: one for number_of, one in self.passes.items() if one.steady and not one.gone}
 
+    @property
+    def counted(self) -> list[Pass]:
+        """The passes that count; all where none does."""
+        return list((self.steady or self.passes).values())
+
     def rates(self) -> Samples:
-        """The rate of each pass that counts; of all where none does."""
-        return np.array([p.rate for p in (self.steady or self.passes).values()])
+        """Their rates."""
+        return np.array([one.rate for one in self.counted])
 
     def throughput(self) -> Estimate:
         """The median of the rates; without an interval where the rate was never steady."""
@@ -142,7 +156,7 @@ class Cell:
 
     def measured(self) -> Measured:
         documents = int(np.median([p.prepared.meta["documents"] for p in self.passes.values()]))
-        return Measured(self.last.table, self.shards, documents, list(self.rates()))
+        return Measured(self.last.table, self.shards, documents, [one.counted for one in self.counted])
 
 
 def cells_of(race: Race, kind: str) -> Mapping[str, Cell]:

@@ -13,6 +13,7 @@ from . import cells as capacity
 from . import model
 from .cells import Cell
 from .model import IndexModel, Measured, Mixed, QueryModel, Together
+from .speed import Speed, at, speed_of
 
 PREDICTIONS = 200
 SEED = 42
@@ -101,11 +102,13 @@ class Cells:
     :param queries: of searches alone.
     :param indexing: of documents alone.
     :param mixed: of searches beside documents, of races that have searches alone, too.
+    :param speed: of the machine, to which those of documents alone are put; None where they are as raced.
     """
 
     queries: Sequence[Measured]
     indexing: Sequence[Measured]
     mixed: Sequence[Mixed] = ()
+    speed: Speed | None = None
 
     def sizes(self) -> tuple[set[int], set[int]]:
         """Numbers of nodes that were raced: with searches, and with documents."""
@@ -114,7 +117,7 @@ class Cells:
     def told(self) -> "Cells":
         """Those of kinds that tell what shrinks with nodes, and how far a model misses a cell that it has not seen."""
         searches, indexing = (len(sizes) > 1 and of for sizes, of in zip(self.sizes(), self.misses().values()))
-        return Cells(self.queries if searches else (), self.indexing if indexing else (), self.mixed)
+        return replace(self, queries=self.queries if searches else (), indexing=self.indexing if indexing else ())
 
     @property
     def alone(self) -> list[int]:
@@ -161,13 +164,15 @@ class Cells:
 
 def cells_of(races: Sequence[Race]) -> Cells:
     """The cells of races by the steady passes in which a node was at its limit: of capacity-query, capacity-indexing
-    and capacity-mixed."""
+    and capacity-mixed; those of documents alone at one speed of the machine, where load driver and target share one."""
     searched = [
         one for challenge in ("capacity-query", "capacity-mixed") for one in _saturated(races, QUERY, challenge)
     ]
     alone = [cell.measured() for _, cell in searched if not cell.rate]
     documents = [cell.measured() for _, cell in _saturated(races, INDEX, "capacity-indexing")]
-    return Cells(alone, documents, [of for race, cell in searched if cell.rate for of in _mixed(race, cell)])
+    speed = speed_of(documents) if all(race.local for race in races) else None
+    mixed = [of for race, cell in searched if cell.rate for of in _mixed(race, cell)]
+    return Cells(alone, [at(cell, speed) for cell in documents], mixed, speed)
 
 
 def _saturated(races: Sequence[Race], kind: str, challenge: str) -> list[tuple[Race, Cell]]:
@@ -195,7 +200,8 @@ def _sizes(cells: Sequence[Measured]) -> set[int]:
 
 
 def _resampled(cells: Sequence[Measured], rng: np.random.Generator) -> list[Measured]:
-    return [replace(cell, rates=list(rng.choice(np.array(cell.rates), len(cell.rates)))) for cell in cells]
+    drawn = (rng.integers(0, len(cell.passes), len(cell.passes)) for cell in cells)
+    return [replace(cell, passes=[cell.passes[i] for i in of]) for cell, of in zip(cells, drawn)]
 
 
 def _misses(cells: Sequence[Measured], expected: Sequence[float]) -> list[float]:

@@ -2,8 +2,8 @@
 
 A cluster is as fast as the node that has the most to do. What a node has to do for one request is counted from the
 shards that it holds; what each of these things costs is fitted to measured cells. The arithmetic is that of the two
-capacity articles (time per document scanned, nodes that take part); the fit and the search for the limiting node are
-ours.
+capacity articles (time per document scanned, nodes that take part); the fit is ours. Of indexing it is known what each
+node has to do, so all nodes tell of the costs, by the CPU time that they used; searches go where least is to do.
 """
 
 import itertools
@@ -17,6 +17,8 @@ from scipy import optimize
 
 Table = Mapping[str, Sequence[str]]
 """Which node holds what: node to shards, a primary as ``0p``, a replica as ``0r``."""
+Terms = tuple[float, ...]
+"""How much of each of its costs a model has a node do for one request."""
 MOST_SUBSETS = 10
 """Up to so many shards the limit of searches is found by trying all sets of them."""
 
@@ -82,19 +84,39 @@ def most_copies(table: Table) -> int:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """A pass of a cell that counts.
+
+    :param rate: requests, or documents indexed, per second.
+    :param table: which node held what.
+    :param parts: by node, the CPU time that it used over that of the node that used most; none where not told.
+    :param driver_s: CPU seconds that the load driver took for a request or a document; nan where not told.
+    """
+
+    rate: float
+    table: Table
+    parts: Mapping[str, float]
+    driver_s: float
+
+
+@dataclass(frozen=True)
 class Measured:
     """A cell of a capacity race.
 
-    :param table: which node holds what.
+    :param table: which node held what in the last of its passes.
     :param shards: of the index.
     :param documents: of the index.
-    :param rates: requests, or documents indexed, per second; one per pass.
     """
 
     table: Table
     shards: int
     documents: int
-    rates: Sequence[float]
+    passes: Sequence[Counted]
+
+    @property
+    def rates(self) -> list[float]:
+        """Requests, or documents indexed, per second; one per pass."""
+        return [one.rate for one in self.passes]
 
 
 @dataclass(frozen=True)
@@ -158,28 +180,18 @@ class IndexModel:
 
     def seconds(self, table: Table, shards: int = 0, documents: float = 0) -> float:
         """Seconds of the busiest node per document."""
-        return max(map(self._cost, _index_terms(table))) + self.node_s
+        return max(map(self._cost, _index_terms(table).values())) + self.node_s
 
-    def _cost(self, terms: Sequence[float]) -> float:
+    def _cost(self, terms: Terms) -> float:
         costs = [self.primary_s, self.replica_s, self.copy_s, self.request_s, self.remote_s]
         return sum(map(operator.mul, terms, costs))
 
     @classmethod
     def fitted(cls, cells: Iterable[Measured]) -> "IndexModel":
-        """Costs fitted to the median rate of each cell.
-
-        Which node limits a cell depends on the costs, so the limiting node is sought and the costs are fitted in turn.
-        """
-        found = list(cells)
-        rates = [float(np.median(c.rates)) for c in found]
-        nodes = [_index_terms(c.table) for c in found]
-        model = cls(1.0, 1.0, 0.0, 0.0)
-        for _ in range(20):
-            fitted = cls(*_least_squares([max(of, key=model._cost) for of in nodes], rates))
-            if fitted == model:
-                break
-            model = fitted
-        return model
+        """Costs fitted to the time that each node of each cell takes for a document: the busiest all of it, others as
+        much less as they used less of the CPU."""
+        taken = [row for cell in cells for row in _taken(cell).items()]
+        return cls(*_least_squares([terms for terms, _ in taken], [1 / seconds for _, seconds in taken]))
 
 
 @dataclass(frozen=True)
@@ -232,19 +244,31 @@ def unshared(model: Model, nodes: int) -> Model:
     return replace(model, request_s=0.0, node_s=model.node_s + model.request_s / nodes)
 
 
-def _query_terms(visits: float, shards: int, documents: float, nodes: int) -> list[float]:
-    return [visits, visits * documents / shards, 1 / nodes, visits * (1 - 1 / nodes)]
+def _query_terms(visits: float, shards: int, documents: float, nodes: int) -> Terms:
+    return visits, visits * documents / shards, 1 / nodes, visits * (1 - 1 / nodes)
 
 
-def _index_terms(table: Table) -> list[list[float]]:
-    """What each node that holds any shard does per document: its primaries, its replicas, those that it sends,
-    requests, and documents that another node was sent."""
-    nodes, held = len(table), copies(table)
-    replicas = sum(r for _, r in held)
-    return [[p, r, p * replicas, 1 / nodes, p * (1 - 1 / nodes)] for p, r in held]
+def _index_terms(table: Table) -> dict[str, Terms]:
+    """What each node does per document: its primaries, its replicas, those that it sends, requests, and documents that
+    another node was sent."""
+    nodes, shards = len(table), len(_holders(table))
+    done = {node: [sum(s.endswith(kind) for s in held) / shards for kind in "pr"] for node, held in table.items()}
+    replicas = sum(map(len, table.values())) / shards - 1
+    return {node: (p, r, p * replicas, 1 / nodes, p * (1 - 1 / nodes)) for node, (p, r) in done.items()}
 
 
-def _least_squares(terms: Sequence[Sequence[float]], rates: Sequence[float]) -> list[float]:
+def _taken(cell: Measured) -> dict[Terms, float]:
+    """Seconds that nodes of a cell take for a document, in the median of those that do the same for one; where no CPU
+    was told, of the node with most to do, each thing taken for as much."""
+    found: dict[Terms, list[float]] = {}
+    for one in cell.passes:
+        terms = _index_terms(one.table)
+        for node, part in (one.parts or {max(terms, key=lambda of: sum(terms[of])): 1.0}).items():
+            found.setdefault(terms[node], []).append(part / one.rate)
+    return {terms: float(np.median(seconds)) for terms, seconds in found.items()}
+
+
+def _least_squares(terms: Sequence[Terms], rates: Sequence[float]) -> list[float]:
     """Costs, none below 0, that explain the rates with the least squared relative error of the seconds; the last but
     one is of a request that nodes share, and the last is left out where all cells have as many nodes."""
     known = np.array(terms)

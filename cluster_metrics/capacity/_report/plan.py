@@ -113,6 +113,7 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
         *([f"**Not settled:** {found.nodes} may do: {_open(cells.alone)}."] if found.nodes < best.nodes else []),
         *_extrapolations(best, grown, cells),
         *_doubts(races),
+        *([cells.speed.told] if cells.speed else []),
     ]
     if models.queries and goal.searches and not models.queries.document_s:
         lines.append(
@@ -258,8 +259,9 @@ def _model(models: Models, errors: Mapping[str, Sequence[float]]) -> str:
     rows = [{"cost": cost, "ms": ms} for cost, ms in costs.items()]
     text = (
         "A cluster is as fast as the node with most to do. What it has to do is counted from the shards that it holds; "
-        "searches go where least is to do. What each of it takes of a node's time is fitted to all cells, no cost "
-        "below 0; costs that only appear together may be split wrongly between them.\n\n"
+        "searches go where least is to do. What each of it takes of a node's time is fitted to all cells, that of "
+        "documents to the CPU time of all their nodes, no cost below 0; costs that only appear together may be split "
+        "wrongly between them.\n\n"
         + Table("costs", [Words("cost", "cost"), Column("ms", "time", "ms")], rows).markdown()
         + "\n"
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from capacities import COSTS, INDEX_COSTS, curve, made
+from capacities import COSTS, INDEX_COSTS, curve, made, parts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,7 +67,10 @@ def cells(costs, rate_of, documents=10**6, spread=0.0, nodes=3):
             rates = [
                 rate_of(costs, table, shards, documents) * np.exp(spread * rng.standard_normal()) for _ in range(5)
             ]
-            found.append(model.Measured(table, shards, documents, rates))
+            used = parts(table, costs) if isinstance(costs, model.IndexModel) else {}
+            found.append(
+                model.Measured(table, shards, documents, [model.Counted(r, table, used, np.nan) for r in rates])
+            )
     return found
 
 
@@ -92,6 +95,27 @@ def test_known_costs_of_indexing_are_found_again():
     assert fitted.replica_s == pytest.approx(INDEX_COSTS.replica_s)
     assert fitted.copy_s == pytest.approx(INDEX_COSTS.copy_s)
     assert fitted.request_s == pytest.approx(INDEX_COSTS.request_s)
+
+
+def test_a_cell_in_which_one_node_indexes_tells_what_the_others_do_by_their_cpu():
+    (alone,) = (c for c in cells(INDEX_COSTS, rate) if c.shards == 1 and model.most_copies(c.table) == 1
+                and sum(map(len, c.table.values())) == 1)  # fmt: skip
+    fitted = model.IndexModel.fitted([alone])
+    assert [fitted.primary_s, fitted.request_s] == pytest.approx([INDEX_COSTS.primary_s, INDEX_COSTS.request_s])
+
+
+def test_nodes_whose_cpu_was_not_told_leave_what_the_busiest_takes():
+    untold = [replace(c, passes=[replace(one, parts={}) for one in c.passes]) for c in cells(INDEX_COSTS, rate)]
+    fitted = model.IndexModel.fitted(untold)
+    assert [fitted.seconds(c.table) for c in untold] == pytest.approx([1 / c.rates[0] for c in untold], rel=0.05)
+
+
+def test_shards_that_stand_elsewhere_in_another_pass_are_counted_where_they_stood():
+    there, elsewhere = ({"a": ["0p"], "b": []}, {"a": [], "b": ["0p"]})
+    each = INDEX_COSTS.primary_s + INDEX_COSTS.request_s / 2
+    passes = [model.Counted(1 / each, table, parts(table), np.nan) for table in (there, elsewhere, elsewhere)]
+    fitted = model.IndexModel.fitted([model.Measured(there, 1, 0, passes)])
+    assert [fitted.primary_s, fitted.request_s] == pytest.approx([INDEX_COSTS.primary_s, INDEX_COSTS.request_s])
 
 
 def test_two_numbers_of_nodes_tell_what_of_a_request_more_nodes_share():
@@ -321,7 +345,8 @@ def test_predictions_are_of_the_reading_by_which_more_nodes_share_nothing():
 
 def test_a_cell_that_takes_twice_as_long_as_the_others_expect_is_missed_by_2():
     searched, indexed = cells(COSTS, rate), cells(INDEX_COSTS, rate)
-    slow = [replace(searched[0], rates=[r / 2 for r in searched[0].rates]), *searched[1:]]
+    halved = [replace(one, rate=one.rate / 2) for one in searched[0].passes]
+    slow = [replace(searched[0], passes=halved), *searched[1:]]
     misses = Cells(slow, indexed).misses()
     assert misses["searches"][0] == pytest.approx(2) and max(misses["searches"][1:]) < 1.5
     assert misses["indexing"] == pytest.approx([1] * 9)
