@@ -56,6 +56,11 @@ class Pass(Looks):
         driver_s = sum(self.processes().values()) / self.rate if self.processes() else math.nan
         return Counted(self.rate, self.table, parts, driver_s)
 
+    @property
+    def target_cores(self) -> float:
+        """CPU cores that all nodes used; 0 where that was not told."""
+        return sum(self.cores().values())
+
     def busiest_process(self) -> float:
         """CPU cores that the busiest of Rally's processes used; 0 where that was not told."""
         return max(self.processes().values(), default=0.0)
@@ -269,9 +274,9 @@ def changes(race: Race) -> Iterator[Gain]:
 def _cpu(cell: Cell, first: Cell) -> dict[str, Estimate | float]:
     """The CPU time of all nodes per search or document over that of another cell, in the passes that both know it."""
     known = [
-        [sum(of.passes[p].cores().values()) / of.passes[p].rate for of in (first, cell)]
+        [of.passes[p].target_cores / of.passes[p].rate for of in (first, cell)]
         for p in sorted(set(first.steady) & set(cell.steady))
-        if all(of.passes[p].cores() and of.passes[p].rate for of in (first, cell))
+        if all(of.passes[p].target_cores and of.passes[p].rate for of in (first, cell))
     ]
     base, own = np.array(known).T if known else (np.array([]), np.array([]))
     return {"target_cpu": paired_ratio(base, own)} if len(own) and np.all(base > 0) else {}

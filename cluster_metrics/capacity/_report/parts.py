@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -37,10 +38,6 @@ from .warnings import drift_check, warnings
 
 UNITS = {INDEX: "documents/s", QUERY: "searches/s"}
 SUMMARY = "throughput is a mean since a task began, the time between its passes included: lower than the rates here"
-COLUMNS = ("cell", "clients", "pass", "kind", "shards", "replicas", "rate", "documents", "requests", "per_s", "ms",
-           "p50_ms", "p99_ms", "rejected", "queue", "cut_s", "steady", "compiling", "node_cores",
-           "client_cores", "bottleneck", "shard_table")  # fmt: skip
-"""Columns of ``es_profile_capacity.csv`` after the start (UTC)."""
 
 
 def framed(race: Race, kind: str, more: Callable[[Mapping[str, Cell]], list[Section]]) -> list[Section]:
@@ -67,33 +64,35 @@ def reference(race: Race) -> list[str | Sheet]:
 
 
 def sheets(race: Race) -> list[Sheet]:
-    """A row per cell, pass and kind as a CSV file."""
-    rows = []
-    for kind in kinds_of(race):
-        for cell, number_of, one in passes_of(cells_of(race, kind)):
-            meta, client = one.prepared.meta, one.client()
-            rows.append(
-                {key: meta[key] for key in ("shards", "replicas", "rate", "documents", "shard_table")}
-                | _times([one])
-                | {
-                    "started": started(one.requests[0].at),
-                    "cell": cell.name,
-                    "clients": clients_of(cell, race),
-                    "pass": number_of,
-                    "kind": kind,
-                    "per_s": one.rate,
-                    "ms": 1000 / one.rate,
-                    "rejected": one.rejected(),
-                    "queue": one.queue(),
-                    "cut_s": one.cut_s,
-                    "steady": one.steady,
-                    "compiling": one.compiling(),
-                    "node_cores": sum(one.cores().values()) or None,
-                    "client_cores": client[0] if client else None,
-                    "bottleneck": bottleneck(one, race),
-                }
-            )
-    return [Sheet("es_profile_capacity.csv", [Column(key, key) for key in ("started", *COLUMNS)], rows)]
+    """A row per cell, pass and kind as a CSV file; none without a pass."""
+    rows = [_pass_row(race, kind, *of) for kind in kinds_of(race) for of in passes_of(cells_of(race, kind))]
+    return [Sheet("es_profile_capacity.csv", [Column(key, key) for key in rows[0]], rows)] if rows else []
+
+
+def _pass_row(race: Race, kind: str, cell: Cell, number_of: int, one: Pass) -> dict[str, Any]:
+    meta, times, client = one.prepared.meta, _times([one]), one.client()
+    return {
+        "started": started(one.requests[0].at),
+        "cell": cell.name,
+        "clients": clients_of(cell, race),
+        "pass": number_of,
+        "kind": kind,
+        **{key: meta[key] for key in ("shards", "replicas", "rate", "documents")},
+        "requests": times.pop("requests"),
+        "per_s": one.rate,
+        "ms": 1000 / one.rate,
+        **times,
+        "rejected": one.rejected(),
+        "queue": one.queue(),
+        "cut_s": one.cut_s,
+        "steady": one.steady,
+        "compiling": one.compiling(),
+        "node_cores": one.target_cores or None,
+        "client_cores": client[0] if client else None,
+        "worker_cores": sum(one.processes().values()) or None,
+        "bottleneck": bottleneck(one, race),
+        "shard_table": meta["shard_table"],
+    }
 
 
 def _times(passes: Iterable[Pass]) -> dict[str, float]:

@@ -228,12 +228,13 @@ def test_what_the_client_used_is_shown_where_it_is_known():
 
 
 def test_the_rows_of_passes_tell_what_all_nodes_and_the_client_used_where_it_is_known():
-    race = made("r", "capacity-query")
+    race = made("r", "capacity-query", process=0.15)
     blind = replace(race, samples=[s for s in race.samples if s.kind != MONITOR])
-    for of, nodes, client in ((race, 1.2, 0.2), (blind, None, None)):
+    for of, used in ((race, (1.2, 0.2, 0.15)), (blind, (None, None, None))):
         (sheet,) = sheets(of)
-        told = {(r["node_cores"] and round(r["node_cores"], 3), r["client_cores"]) for r in sheet.rows}
-        assert told == {(nodes, client)}
+        told = [[r[key] for key in ("node_cores", "client_cores", "worker_cores")] for r in sheet.rows]
+        assert {tuple(cores and round(cores, 3) for cores in row) for row in told} == {used}
+    assert not sheets(replace(race, samples=[]))
 
 
 def test_what_nodes_compiled_is_shown_by_pass_and_tells_why_a_race_drifts():
