@@ -18,7 +18,7 @@ from cluster_metrics.capacity._report.plan import plan as plan_of
 from cluster_metrics.core.challenge import challenges
 
 from ..docs.generated import write_pages
-from ..docs.results import PLAN, keep, keep_changes
+from ..docs.results import PLAN, keep, keep_changes, keep_plan
 from ..elasticsearch.install import InstallError
 from ..elasticsearch.nodes import Launcher, NodeError
 from ..microbenchmarks import micro as microbenchmarks
@@ -254,8 +254,13 @@ def changes() -> int:
 
 def results() -> int:
     """Races CHALLENGE, or takes the report of RACE, and keeps it in docs/results, beside it the changes of all races in
-    the store that ran on its machine and version, ranked, and what other pages quote of both."""
-    race_id = variable("RACE")
+    the store that ran on its machine and version, ranked, and what other pages quote of both; with RACES the plan that
+    they made."""
+    race_id, planned = variable("RACE"), variable("RACES").split()
+    if planned:
+        for path in (*keep_plan(REPORTS, planned[0]), *write_pages()):
+            print(f"written to {path}", flush=True)
+        return Exit.DONE
     if race_id == "last" or ":" in race_id:
         with running_store() as ini:
             race_id = find(connect(ini), race_id, 1)[0]["race-id"]

@@ -250,7 +250,8 @@ VARIABLES = {
         Variable(
             "RACES",
             "",
-            "of `compare` and `plan`: races by id or tag, or `last`; of `noise`: how many to race, or those of before",
+            "of `compare` and `plan`: races by id or tag, or `last`; of `noise`: how many to race, or those of before; "
+            "of `results`: those of the plan to keep, the first by id",
             rf"({RACE_NAME})(\s+({RACE_NAME}))*",
             f"{NAME_WORDS}; several with blanks between",
         ),
@@ -304,7 +305,7 @@ VARIABLES = {
 TARGETS = {
     "help": "prints this",
     "race": "starts a target and a metrics store, races, writes the report, prints its answer, stops what it started",
-    "results": "races CHALLENGE, or takes the report of RACE, and keeps it in docs/results",
+    "results": "races CHALLENGE, or takes the report of RACE, and keeps it in docs/results, with RACES their plan",
     "report": "writes the report of a race again and prints its answer, starting the store if it is down",
     "races": "lists the races in the store, those with TAGS only if set; RALLY_ARGS=--limit=100 for more than ten",
     "compare": "holds any number of races of one challenge side by side, with a verdict per configuration",

@@ -35,6 +35,16 @@ def changed_parameters(race: Race) -> str:
     return ", ".join(f"{k}={setting(v)}" for k, (v, default) in own_parameters(race).items() if v != default)
 
 
+def raced(race: Race) -> str:
+    """When and where a race ran, by which parameters, in one line."""
+    document, machine, changed = race.document, race.machine, changed_parameters(race)
+    return (
+        f"raced {document.get('race-timestamp')} at commit {document.get('track-revision') or 'unknown'} on "
+        f"{machine.get('cpu', 'an unknown CPU')}, {machine.get('cores', '?')} cores, Rally "
+        f"{document.get('rally-version')}{f', with {changed}' if changed else ''}"
+    )
+
+
 def parameters_section(race: Race, *others: Race) -> list[Section]:
     """All parameters of the challenge, with their defaults, folded; what differs from these stands in the head.
 

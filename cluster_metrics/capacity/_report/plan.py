@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from _tools.report.race import Race, ReportError
+from _tools.report.settings import raced
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import count, number, percent
 
@@ -203,6 +204,7 @@ def _extrapolations(best: Layout, goal: Goal, found: Cells) -> Iterable[str]:
 
 def _doubts(races: Sequence[Race]) -> Iterable[str]:
     for race in races:
+        yield f"Race [{race.id}]: {race.challenge} on {count(capacity.nodes_of(race), 'data node')}, {raced(race)}."
         if not race.document.get("results"):
             yield f"**Warning:** race [{race.id}] was not finished."
         if any("cpu_held_by" in node for node in race.target):

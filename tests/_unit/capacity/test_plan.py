@@ -167,6 +167,8 @@ def test_a_plan_states_headroom_confidence_extrapolation_and_error():
     assert "**Nodes: " in text and "600 documents/s and 200 searches/s on 2,000,000 documents" in text
     for line in (
         "Headroom: ",
+        "Race [q]: capacity-query on 3 data nodes, raced ",
+        "Race [m]: capacity-mixed on 3 data nodes, raced ",
         "Confidence: of 200 predictions",
         "**Extrapolation:** 2,000,000 documents",
         "Hold-out error",

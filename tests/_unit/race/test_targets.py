@@ -130,6 +130,14 @@ def test_a_result_is_kept_of_a_race_that_was_raced_to_its_end_alone(run, noted, 
         assert calls[2] == ("write_changes", rally.INI, "x", command.REPORTS)
 
 
+def test_the_plan_by_races_is_kept_alone(run, noted, capsys):
+    calls = noted(command, "keep_plan", "write_pages", returns=["p.md"])
+    noted(command, "keep", "races_of")
+    assert run(command.results, RACES="x y") == Exit.DONE
+    assert calls == [("keep_plan", command.REPORTS, "x"), ("write_pages",)]
+    assert capsys.readouterr().out == "written to p.md\n" * 2
+
+
 def test_a_result_is_kept_where_the_ranking_of_changes_cannot_be(run, noted, monkeypatch, capsys):
     def refused(reports):
         raise ReportError("it has none")
