@@ -48,7 +48,7 @@ class Pass(Looks):
         return json.loads(self.prepared.meta["shard_table"])
 
     @property
-    def counted(self) -> Counted:
+    def measured(self) -> Counted:
         """What models are fitted to."""
         used = {node: cores for node, cores in self.cores().items() if node in self.table}
         most = max(used.values(), default=0.0)
@@ -161,7 +161,7 @@ class Cell:
 
     def measured(self) -> Measured:
         documents = int(np.median([p.prepared.meta["documents"] for p in self.passes.values()]))
-        return Measured(self.last.table, self.shards, documents, [one.counted for one in self.counted])
+        return Measured(self.last.table, self.shards, documents, [one.measured for one in self.counted])
 
 
 def cells_of(race: Race, kind: str) -> Mapping[str, Cell]:
