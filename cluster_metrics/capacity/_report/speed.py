@@ -1,9 +1,9 @@
 """The speed of the machine that load driver and target share, told by what a document took of the load driver's CPU.
 
-Such a machine may be shared with others: the same cell differs from pass to pass, and one race from the next. The load
-driver does the same for each document, whatever the cell, so where it takes more CPU time for one, the machine is
-slower, and the nodes are, too: a control variate (Lavenberg and Welch 1981, doi:10.1287/mnsc.27.3.322) whose slope is
-known.
+Such a machine may be shared with others: the same cell differs from pass to pass, and one race from the next. Where the
+load driver takes more CPU time for a document the machine is taken to be slower, and the nodes with it: a control
+variate (Lavenberg and Welch 1981, doi:10.1287/mnsc.27.3.322) whose slope is assumed, not fitted. A rate times the CPU
+time of one document is the CPU that the load driver used, so a rate at one speed is that, over a constant.
 """
 
 from collections.abc import Sequence
@@ -38,13 +38,15 @@ class Speed:
         return (
             f"Documents a second are put to one speed of the machine, at which one takes {number(1e3 * self.driver_s)} "
             f"ms of the load driver's CPU: passes of a cell then differ by {percent(self.left)} (standard deviation), "
-            f"as raced by {percent(self.raced)}. Slowness that a cell itself brings upon its machine is left out, too."
+            f"as raced by {percent(self.raced)}. That is the CPU which the load driver used, over a constant: it tells "
+            "of documents only as far as each takes as much of it in every cell, and is no rate that was raced. "
+            "Slowness that a cell itself brings upon its machine is left out, too."
         )
 
 
 def speed_of(cells: Sequence[Measured]) -> Speed | None:
     """The speed of the median pass; None where the CPU time of the load driver was not told, or leaves passes of a cell
-    more than half of their variance: then it tells something else."""
+    more than half of their variance. A load driver that uses as much whatever it sends is not found out by this."""
     driver_s = [one.driver_s for cell in cells for one in cell.passes]
     if not driver_s or not np.isfinite(driver_s).all() or min(driver_s) <= 0:
         return None
