@@ -41,9 +41,8 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
     :param changes: of its properties: ``parameters``, ``document``, ``failed``, ``busy`` (the part of its share that
         each node uses), ``process`` (cores of the busiest process of Rally), ``of_pass`` (factors on throughput by
         pass), ``compiling`` (by pass, the part of its CPU time in which the first node compiles), ``times`` (by cell,
-        when a part of its requests was sent, as part of its time), ``driver_s`` (CPU seconds that a process of Rally
-        takes for a document where all factors on throughput are 1), or of capacity-mixed ``docs`` (documents a second
-        of its cells) and ``together``.
+        when a part of its requests was sent, as part of its time), or of capacity-mixed ``docs`` (documents a second of
+        its cells) and ``together``.
     """
     rng = np.random.default_rng(3)
     samples, at = [], 0
@@ -84,8 +83,6 @@ def _cell(challenge, number, shards, replicas, docs, noise, at, table, cores, ch
         left = 1 - docs * index_s - together.taken(model.most_copies(table))
         rates["capacity-query"] = noise * left / query_s
     when, process = changes.get("times", {}).get(name, float), changes.get("process")
-    if "driver_s" in changes and "capacity-index" in rates:
-        process = changes["driver_s"] * rates["capacity-index"] / noise
     for kind, rate in rates.items():
         answered = BULK if kind == "capacity-index" and not docs else 1
         of_kind = meta | ({"success-count": answered} if kind == "capacity-index" else {})

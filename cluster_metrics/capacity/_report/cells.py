@@ -53,8 +53,7 @@ class Pass(Looks):
         used = {node: cores for node, cores in self.cores().items() if node in self.table}
         most = max(used.values(), default=0.0)
         parts = {node: cores / most for node, cores in used.items() if most}
-        driver_s = sum(self.processes().values()) / self.rate if self.processes() else math.nan
-        return Counted(self.rate, self.table, parts, driver_s)
+        return Counted(self.rate, self.table, parts)
 
     @property
     def target_cores(self) -> float:

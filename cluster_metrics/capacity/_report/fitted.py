@@ -13,7 +13,6 @@ from . import cells as capacity
 from . import model
 from .cells import Cell
 from .model import IndexModel, Measured, Mixed, QueryModel, Together
-from .speed import Speed, at, speed_of
 
 PREDICTIONS = 200
 SEED = 42
@@ -102,13 +101,11 @@ class Cells:
     :param queries: of searches alone.
     :param indexing: of documents alone.
     :param mixed: of searches beside documents, of races that have searches alone, too.
-    :param speed: of the machine, to which those of documents alone are put; None where they are as raced.
     """
 
     queries: Sequence[Measured]
     indexing: Sequence[Measured]
     mixed: Sequence[Mixed] = ()
-    speed: Speed | None = None
 
     def sizes(self) -> tuple[set[int], set[int]]:
         """Numbers of nodes that were raced: with searches, and with documents."""
@@ -164,15 +161,14 @@ class Cells:
 
 def cells_of(races: Sequence[Race]) -> Cells:
     """The cells of races by the steady passes in which a node was at its limit: of capacity-query, capacity-indexing
-    and capacity-mixed; those of documents alone at one speed of the machine, where load driver and target share one."""
+    and capacity-mixed."""
     searched = [
         one for challenge in ("capacity-query", "capacity-mixed") for one in _saturated(races, QUERY, challenge)
     ]
     alone = [cell.measured() for _, cell in searched if not cell.rate]
     documents = [cell.measured() for _, cell in _saturated(races, INDEX, "capacity-indexing")]
-    speed = speed_of(documents) if all(race.local for race in races) else None
     mixed = [of for race, cell in searched if cell.rate for of in _mixed(race, cell)]
-    return Cells(alone, [at(cell, speed) for cell in documents], mixed, speed)
+    return Cells(alone, documents, mixed)
 
 
 def _saturated(races: Sequence[Race], kind: str, challenge: str) -> list[tuple[Race, Cell]]:

@@ -90,13 +90,11 @@ class Counted:
     :param rate: requests, or documents indexed, per second.
     :param table: which node held what.
     :param parts: by node, the CPU time that it used over that of the node that used most; none where not told.
-    :param driver_s: CPU seconds that the load driver took for a request or a document; nan where not told.
     """
 
     rate: float
     table: Table
     parts: Mapping[str, float]
-    driver_s: float
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,6 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
         *([f"**Not settled:** {found.nodes} may do: {_open(cells.alone)}."] if found.nodes < best.nodes else []),
         *_extrapolations(best, grown, cells),
         *_doubts(races),
-        *([cells.speed.told] if cells.speed else []),
     ]
     if models.queries and goal.searches and not models.queries.document_s:
         lines.append(

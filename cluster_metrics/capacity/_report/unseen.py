@@ -13,7 +13,6 @@ from cluster_metrics.capacity.challenge import INDEX, QUERY
 from . import cells as capacity
 from .cells import Cell
 from .fitted import Cells, Models, cells_of
-from .speed import Speed, at
 
 KINDS = {
     "capacity-query": "searches",
@@ -52,13 +51,10 @@ def _carried(race: Race, models: Models) -> list[tuple[Cell, float]]:
     return [(cell, documents) for cell, documents in saturated if cell.passes]
 
 
-def _row(models: Models, cell: Cell, documents: float, speed: Speed | None = None) -> dict[str, Any]:
-    """What a cell carried beside so many documents, and what models expect of it at a speed of the machine."""
-    measured = cell.measured()
-    raced, seen = (float(np.median(of.rates)) for of in (measured, at(measured, speed)))
-    by_model = expected(models, cell, documents)
-    row = {"cell": cell.name, "docs": documents, "seen": seen, "expected": by_model, "error": by_model / seen - 1}
-    return row | {"raced": raced}
+def _row(models: Models, cell: Cell, documents: float) -> dict[str, Any]:
+    """What a cell carried beside so many documents, and what models expect of it."""
+    seen, by_model = float(np.median(cell.measured().rates)), expected(models, cell, documents)
+    return {"cell": cell.name, "docs": documents, "seen": seen, "expected": by_model, "error": by_model / seen - 1}
 
 
 def _beside(races: Sequence[Race], models: Models) -> list[dict[str, Any]]:
@@ -104,25 +100,22 @@ def unseen(races: Sequence[Race]) -> str:
     if not rows:
         return ""
     columns = [Words("what", "what"), Words("cell", "configuration"), Column("docs", "beside documents/s")]
-    columns += [Column("raced", "seen a second"), *([Column("seen", "at one speed")] if known.speed else [])]
-    columns += [Column("expected", "expected"), Words("interval", "95 % of predictions")]
+    columns += [
+        Column("seen", "seen a second"),
+        Column("expected", "expected"),
+        Words("interval", "95 % of predictions"),
+    ]
     columns += [share("error", "error"), Words("inside", "inside")]
     text = (
         f"\n## More nodes than it was fitted to\n\nBy races of {' and '.join(map(str, smaller))} nodes alone, against "
         f"those of {most}: {sum(row['inside'] == 'yes' for row in rows)} of {len(rows)} cells lie within 95 % of "
-        "predictions, each by a fit to passes drawn anew that misses as one missed a cell that it had not seen. "
-        + (known.speed.told if known.speed else "")
-        + "\n\n"
+        "predictions, each by a fit to passes drawn anew that misses as one missed a cell that it had not seen.\n\n"
         + Table("unseen", columns, rows).markdown()
         + "\n"
     )
     for kind in KINDS.values():
-        of = [row for row in rows if row["what"] == kind]
-        if errors := [row["error"] for row in of]:
+        if errors := [row["error"] for row in rows if row["what"] == kind]:
             text += f"{_errors(f'Error, {kind}', errors)}{_beside_all(errors)}"
-        if any(row["raced"] != row["seen"] for row in of):
-            raced = [row["expected"] / row["raced"] - 1 for row in of]
-            text += _errors(f"Error, {kind}, against what was seen as raced", raced)
     return text
 
 
@@ -131,7 +124,7 @@ def _held(race: Race, known: Cells) -> Iterator[dict[str, Any]]:
     models, predictions = known.readings()[-1], known.predictions()
     for cell, documents in _carried(race, models):
         low, high = np.percentile([expected(one, cell, documents) for one in predictions], (2.5, 97.5))
-        row = _row(models, cell, documents, known.speed if np.isnan(documents) and race.local else None)
+        row = _row(models, cell, documents)
         yield row | {
             "what": KINDS["capacity-query"] if documents == 0 else KINDS[race.challenge],
             "docs": documents if documents > 0 else None,

@@ -68,9 +68,7 @@ def cells(costs, rate_of, documents=10**6, spread=0.0, nodes=3):
                 rate_of(costs, table, shards, documents) * np.exp(spread * rng.standard_normal()) for _ in range(5)
             ]
             used = parts(table, costs) if isinstance(costs, model.IndexModel) else {}
-            found.append(
-                model.Measured(table, shards, documents, [model.Counted(r, table, used, np.nan) for r in rates])
-            )
+            found.append(model.Measured(table, shards, documents, [model.Counted(r, table, used) for r in rates]))
     return found
 
 
@@ -113,7 +111,7 @@ def test_nodes_whose_cpu_was_not_told_leave_what_the_busiest_takes():
 def test_shards_that_stand_elsewhere_in_another_pass_are_counted_where_they_stood():
     there, elsewhere = ({"a": ["0p"], "b": []}, {"a": [], "b": ["0p"]})
     each = INDEX_COSTS.primary_s + INDEX_COSTS.request_s / 2
-    passes = [model.Counted(1 / each, table, parts(table), np.nan) for table in (there, elsewhere, elsewhere)]
+    passes = [model.Counted(1 / each, table, parts(table)) for table in (there, elsewhere, elsewhere)]
     fitted = model.IndexModel.fitted([model.Measured(there, 1, 0, passes)])
     assert [fitted.primary_s, fitted.request_s] == pytest.approx([INDEX_COSTS.primary_s, INDEX_COSTS.request_s])
 
