@@ -9,16 +9,16 @@ from ..core.index import CHECK_TARGET
 from ..core.limits import counted, said
 from ..core.monitor import LOOKED, Monitor
 from ..core.parameters import FOREIGN, PASSES, REFRESH, ByCell, Choice, Flag, Integer, Many
-from . import indices, load
+from . import indices, load, nodes
 from .words import Words
 
 INDEX, QUERY = load.INDEX, "capacity-query"
 PREPARE, MONITOR = indices.PREPARE, "capacity-monitor"
 WHERE = (
-    Key("cell", "", "shards and replicas, such as 2s-1r, in a race at several rates with the rate behind"),
+    Key("cell", "", "shards and replicas, such as 2s-1r, behind them a number of nodes, and a rate, where it has one"),
     Key("pass", "", "pass over the cells; those up to 0 count for nothing"),
 )
-CHECK = Operation("capacity-check", indices.CheckGrid)
+CHECK = Operation("capacity-check", nodes.CheckGrid)
 BUILD = Operation(
     "capacity-build",
     indices.BuildWords,
@@ -47,6 +47,7 @@ PASS = Operation(
                 *WHERE,
                 Key("shards", "shards", "primary shards"),
                 Key("replicas", "replicas", "replicas of each"),
+                Key("nodes", "nodes", "data nodes that hold them and take its requests; 0 for all"),
                 Key("rate", "1/s", "documents to be indexed beside searches, or requests of a load curve; 0 for none"),
                 Key("documents", "documents", "documents that the index holds"),
                 Key("shard_table", "", "which node holds which shards, as JSON text"),
@@ -110,6 +111,15 @@ COMMON = (
         low=0,
         high=20,
     ),
+    Many(
+        "capacity_nodes",
+        "Data nodes that hold the shards of a cell and take its requests, those of the first hosts in order of address "
+        "(0 for all); the others are idle, and cells with more replicas than such nodes hold are left out.",
+        "nodes",
+        True,
+        low=0,
+        high=50,
+    ),
     CLIENTS,
     Integer(
         "cell_seconds", "Time that each cell of the capacity challenges is measured.", "seconds", low=1, high=86_400
@@ -138,13 +148,15 @@ KEEP = Flag(
 ALL_HITS = Flag("count_all_hits", "Count all hits of a search, not 10,000 at most.")
 
 
-def change_of(shards: int, replicas: int, rate: float, kind: str) -> Change:
-    """What a cell changes of one shard without replicas.
+def change_of(shards: int, replicas: int, nodes: int, rate: float, kind: str) -> Change:
+    """What a cell changes of one shard without replicas on as many nodes.
 
+    :param nodes: of the cell; 0 for all.
     :param rate: documents indexed per second meanwhile; 0 for none.
     :param kind: ``capacity-query`` or ``capacity-index``: what it is asked of.
     """
     text = f"{counted(shards, 'shard')}, {counted(replicas, 'replica')}"
+    text += f", on {counted(nodes, 'node')}" if nodes else ""
     text += f", beside {rate:,.0f} documents/s" if rate else ""
     price = f"{1 + replicas} times the disk, and each document is indexed {1 + replicas} times" if replicas else "none"
     return Change(text, ("shape of the cluster",), "query" if kind == QUERY else "ingest", price)

@@ -5,9 +5,9 @@ import copy
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import lcm
-from typing import Any
+from typing import Any, NamedTuple
 
 from esrally import exceptions
 
@@ -17,7 +17,9 @@ from ..core.index import index_body as body_of
 from ..core.rounds import Guard, Params, outcome, round_result, timed
 from ..corpus.prepared import Prepared
 from ..wire.bulk import load_all, with_actions
+from ..wire.hosts import node_names
 from ..wire.requests import all_shards, aside, get, request, touch
+from .nodes import check_nodes, data_nodes, settle
 from .words import FIELDS, Words
 
 BULK_DOCUMENTS = 1000
@@ -27,10 +29,26 @@ INDEX = "cluster-metrics-words"
 """Begin of the names of indices, and the name of their body in ``track.json``."""
 PREPARE = "capacity-prepare"
 """``operation-type`` of what is noted of a cell before a pass."""
-GREEN_SECONDS = 600
-PLACED_SECONDS = 60
-WATERMARK = 0.9
-"""Share of a disk in use above which Elasticsearch moves shards away (its high watermark's default)."""
+WITHIN = "index.routing.allocation.include._name"
+"""Setting of an index that names the nodes which may hold its shards."""
+
+
+class Shape(NamedTuple):
+    """What an index of the grid is to be.
+
+    :param shards: primary ones.
+    :param replicas: of each.
+    :param nodes: that hold them, those of the first hosts in order of address; 0 for all that hold data.
+    """
+
+    shards: int
+    replicas: int
+    nodes: int
+
+    @property
+    def copies(self) -> int:
+        """Of all its shards."""
+        return self.shards * (1 + self.replicas)
 
 
 def index_of(place: str) -> str:
@@ -61,118 +79,14 @@ def index_body(track: Any, values: Values, shards: int, replicas: int, routing_s
     return body
 
 
-async def data_nodes(es: Any) -> list[str]:
-    """Names of the nodes that hold data."""
-    nodes = await get(es, "/_nodes/_all/none?filter_path=nodes.*.name,nodes.*.roles")
-    return sorted(n["name"] for n in nodes["nodes"].values() if any(r.startswith("data") for r in n["roles"]))
-
-
-async def check_nodes(es: Any, wanted: Sequence[str]) -> None:
-    """Whether all these nodes, which hold data, are still there.
-
-    :raises esrally.exceptions.RallyAssertionError: naming those that have left; this ends the race.
-    """
-    if left := sorted(set(wanted) - set(await data_nodes(es))):
-        raise exceptions.RallyAssertionError(
-            f"node {', '.join(left)} left the target; the cells raced before are in the metrics store, and "
-            "'make report' marks the race as incomplete"
-        )
-
-
-async def check_disks(es: Any) -> None:
-    """Whether all nodes have room.
-
-    :raises esrally.exceptions.RallyAssertionError: when a disk is so full that by default shards are moved away.
-    """
-    for node in (await get(es, "/_nodes/stats/fs?filter_path=nodes.*.name,nodes.*.fs.total"))["nodes"].values():
-        total = node["fs"]["total"]
-        if total["available_in_bytes"] < (1 - WATERMARK) * total["total_in_bytes"]:
-            raise exceptions.RallyAssertionError(
-                f"the disk of node {node['name']} is more than {WATERMARK:.0%} full ({total['available_in_bytes']:,} "
-                f"of {total['total_in_bytes']:,} bytes free), where Elasticsearch by default moves shards away"
-            )
-
-
-async def shard_table(es: Any, index: str) -> dict[str, list[str]]:
-    """Which node holds what: node to shards, a primary as ``0p``, a replica as ``0r``."""
-    table: dict[str, list[str]] = {node: [] for node in await data_nodes(es)}
-    for shard in await get(es, f"/_cat/shards/{index}?format=json&h=shard,prirep,node,state"):
-        if shard["state"] == "STARTED":
-            table.setdefault(shard["node"], []).append(shard["shard"] + shard["prirep"])
-    return {node: sorted(shards) for node, shards in table.items()}
-
-
-def is_even(table: Mapping[str, Sequence[str]]) -> bool:
-    """Whether no node holds two shards more than another."""
-    held = [len(shards) for shards in table.values()]
-    return max(held) - min(held) <= 1
-
-
-async def settle(
-    es: Any,
-    index: str,
-    copies: int,
-    nodes: Sequence[str],
-    placed: Callable[[Mapping[str, Sequence[str]]], bool] = is_even,
-) -> dict[str, list[str]]:
-    """Waits until all shards of an index are started and none is on the move, and until none has moved for a minute or
-    they are where they should be.
-
-    :param copies: shards times copies of each.
-    :param nodes: that hold data, and have to stay.
-    :param placed: whether shards are where they should be; default is evenly spread.
-    :return: which node holds what; not as they should where Elasticsearch leaves it so.
-    :raises esrally.exceptions.RallyAssertionError: when that is not so after ten minutes, or one of the nodes has left.
-    """
-    deadline = time.monotonic() + GREEN_SECONDS
-    health: dict[str, Any] = {}
-    settled = 0.0
-    await check_disks(es)
-    while time.monotonic() < deadline:
-        await check_nodes(es, nodes)
-        health = await get(es, f"/_cluster/health/{index}")
-        if health["status"] == "green" and not health["relocating_shards"]:
-            table = await shard_table(es, index)
-            settled = settled or time.monotonic()
-            waited = time.monotonic() - settled >= PLACED_SECONDS
-            if sum(map(len, table.values())) == copies and (placed(table) or waited):
-                return table
-        else:
-            settled = 0.0
-        await asyncio.sleep(0.2)
-    raise exceptions.RallyAssertionError(
-        f"index [{index}] is not green after {GREEN_SECONDS} s: {health.get('status')}, "
-        f"{health.get('unassigned_shards')} shards unassigned, {health.get('relocating_shards')} on the move"
-    )
-
-
-class CheckGrid(Guard):
-    """Holds the grid against the cluster before anything is loaded. Track parameter: ``capacity_replicas``.
-
-    :raises esrally.exceptions.RallyAssertionError: when there are too few data nodes for the replicas, or a disk is so
-        full that Elasticsearch would move shards away; this ends the race.
-    """
-
-    async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
-        await touch(es)
-        nodes, most = await data_nodes(es), max(params["parameters"]["capacity_replicas"])
-        if most >= len(nodes):
-            raise exceptions.RallyAssertionError(
-                f"track parameter [capacity_replicas] asks for {most} replicas, which takes {most + 1} data nodes; the "
-                f"target has {len(nodes)}: race without HOSTS, or with capacity_replicas of {len(nodes) - 1} at most"
-            )
-        await check_disks(es)
-        return {}
-
-
 class BuildWords(Guard):
     """Loads the corpus into an index of most shards, so that all nodes take part, and makes all others from that: it is
     shrunk to one shard, this is split into the other numbers, and of each the indices of the grid are clones with
     replicas, which share its files. So documents are analysed once.
 
     Mandatory keys: ``parameters``, ``body``, ``documents_file``, ``documents``, ``counts``, and ``indices``: by the
-    place of each in the grid its shards and replicas. With the track parameter ``keep_words`` indices that stand as
-    these parameters make them are taken as they are.
+    place of each in the grid its :class:`Shape`. With the track parameter ``keep_words`` indices that stand as these
+    parameters make them are taken as they are.
 
     :raises esrally.exceptions.RallyAssertionError: when an index is not as it should be; this ends the race.
     """
@@ -181,9 +95,9 @@ class BuildWords(Guard):
         await touch(es)
         indices, load_s = params["indices"], 0.0
         with aside(es):
-            kept = params["parameters"]["keep_words"]
-            if not (kept and all([await self._stands(es, place, params) for place in indices])):
-                load_s = await self._build(es, params)
+            kept, hosts = params["parameters"]["keep_words"], await _hosts(es, indices.values())
+            if not (kept and all([await self._stands(es, place, params, hosts) for place in indices])):
+                load_s = await self._build(es, params, hosts)
         largest = index_of(max(indices, key=lambda place: indices[place]))
         stats = await get(es, f"/{largest}/_stats/store?filter_path=_all.primaries.store.size_in_bytes")
         return {
@@ -194,11 +108,14 @@ class BuildWords(Guard):
             "load_s": load_s,
         }
 
-    async def _stands(self, es: Any, place: str, params: dict[str, Any]) -> bool:
-        """Whether an index is there as these parameters make it, merged and with all documents."""
+    async def _stands(self, es: Any, place: str, params: dict[str, Any], hosts: Sequence[str]) -> bool:
+        """Whether an index is there as these parameters make it, merged and with all documents.
+
+        :param hosts: see :func:`_hosts`.
+        """
         import elasticsearch
 
-        index, body, wanted_shards = index_of(place), params["body"], params["indices"][place]
+        index, body, shape = index_of(place), params["body"], params["indices"][place]
         try:
             found = (await request(es, "GET", f"/{index}"))[index]
         except elasticsearch.NotFoundError:
@@ -209,16 +126,18 @@ class BuildWords(Guard):
         return (
             not unlike(index, mapping.get("_meta", {}), wanted["_meta"], created=False)
             and len({field.get("analyzer") for field in fields}) == 1
-            and (settings["number_of_shards"], settings["number_of_replicas"]) == tuple(map(str, wanted_shards))
+            and (settings["number_of_shards"], settings["number_of_replicas"])
+            == (str(shape.shards), str(shape.replicas))
+            and settings.get("routing", {}).get("allocation", {}).get("include", {}) == _within(shape, hosts, "_name")
             and settings.get("refresh_interval") == body["settings"].get("index.refresh_interval")
-            and stats["_all"]["primaries"]["segments"]["count"] == wanted_shards[0]
+            and stats["_all"]["primaries"]["segments"]["count"] == shape.shards
             and not await self._miscount(es, index, params)
         )
 
-    async def _build(self, es: Any, params: dict[str, Any]) -> float:
+    async def _build(self, es: Any, params: dict[str, Any], hosts: Sequence[str]) -> float:
         """Makes the indices of the grid; returns the seconds that the one of most shards took to load."""
         indices, nodes = params["indices"], await data_nodes(es)
-        numbers = {shards for shards, _ in indices.values()}
+        numbers = {shape.shards for shape in indices.values()}
         first, source = base_of(1), base_of(max(numbers))
         await _drop(es, params["parameters"])
         await create_own_index(es, source, params["body"])
@@ -236,15 +155,17 @@ class BuildWords(Guard):
                 await request(es, "POST", f"/{first}/_split/{base}", {"settings": settings})
             await settle(es, base, shards, nodes)
         await asyncio.gather(*(self._finish(es, base_of(shards)) for shards in numbers))
-        for place, (shards, replicas) in indices.items():
-            settings = {"index.number_of_replicas": replicas, "index.blocks.write": None}
-            await request(es, "POST", f"/{base_of(shards)}/_clone/{index_of(place)}", {"settings": settings})
-        for place, (shards, replicas) in indices.items():  # until it is started, a clone needs what it is made of
-            await settle(es, index_of(place), shards * (1 + replicas), nodes, lambda table: True)
+        for place, shape in indices.items():
+            settings = {"index.number_of_replicas": shape.replicas, "index.blocks.write": None}
+            await request(es, "POST", f"/{base_of(shape.shards)}/_clone/{index_of(place)}", {"settings": settings})
+        for place, shape in indices.items():  # until it is started, a clone needs what it is made of
+            await settle(es, index_of(place), shape.copies, nodes, lambda table: True)
+            if within := _within(shape, hosts):
+                await request(es, "PUT", f"/{index_of(place)}/_settings", within)
         for shards in {1, *numbers}:
             await delete_own_index(es, base_of(shards))
-        for place, (shards, replicas) in indices.items():
-            await settle(es, index_of(place), shards * (1 + replicas), nodes)
+        for place, shape in indices.items():
+            await settle(es, index_of(place), shape.copies, nodes, within=hosts[: shape.nodes])
             if problem := await self._miscount(es, index_of(place), params):
                 raise exceptions.RallyAssertionError(problem)
         return load_s
@@ -284,8 +205,8 @@ class PreparePass(Guard):
     """Goes ahead of a pass: has the indices of all its cells stand, started and evenly spread, and notes which node
     holds what. Where documents are indexed and nothing is searched, the indices are made anew.
 
-    Mandatory keys: ``cells`` (each with ``cell``, ``index``, ``shards``, ``replicas`` and ``rate``), ``pass``,
-    ``parameters``, and ``bodies``: of the indices to be made anew, by their place; none to leave them.
+    Mandatory keys: ``cells`` (each with ``cell``, ``index``, ``shards``, ``replicas``, ``nodes`` and ``rate``),
+    ``pass``, ``parameters``, and ``bodies``: of the indices to be made anew, by their place; none to leave them.
 
     :raises esrally.exceptions.RallyAssertionError: when that takes more than ten minutes, or a node has left since the
         first pass; this ends the race.
@@ -293,16 +214,20 @@ class PreparePass(Guard):
 
     def __init__(self) -> None:
         self._nodes: list[str] = []
+        self._hosts: list[str] = []
 
     async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         await touch(es)
         self._nodes = self._nodes or await data_nodes(es)
         await check_nodes(es, self._nodes)
+        shapes = {of["index"]: _shape(of) for of in params["cells"]}
         with aside(es):
+            self._hosts = self._hosts or await _hosts(es, shapes.values())
             if params["bodies"]:
                 await _drop(es, params["parameters"])
             for place, body in params["bodies"].items():
-                await create_own_index(es, index_of(place), body)
+                settings = body["settings"] | _within(shapes[place], self._hosts)
+                await create_own_index(es, index_of(place), body | {"settings": settings})
         for of in params["cells"]:
             await self._settled(es, of)
         # once more: shards of one may have moved while others were waited for
@@ -310,14 +235,15 @@ class PreparePass(Guard):
         return round_result(prepared, **{"pass": params["pass"]})
 
     async def _settled(self, es: Any, of: Mapping[str, Any]) -> dict[str, list[str]]:
-        return await settle(es, index_of(of["index"]), of["shards"] * (1 + of["replicas"]), self._nodes)
+        shape = _shape(of)
+        return await settle(es, index_of(of["index"]), shape.copies, self._nodes, within=self._hosts[: shape.nodes])
 
     async def _prepared(self, es: Any, of: Mapping[str, Any], number: int) -> dict[str, Any]:
         table, absolute_time = await self._settled(es, of), time.time()
         with es.new_request_context() as context:
             documents = (await request(es, "GET", f"/{index_of(of['index'])}/_count"))["count"]
         return {
-            **{key: of[key] for key in ("cell", "shards", "replicas", "rate")},
+            **{key: of[key] for key in ("cell", "shards", "replicas", "nodes", "rate")},
             "pass": number,
             "documents": documents,
             "shard_table": json.dumps(table),
@@ -338,6 +264,20 @@ class DropWords(Guard):
             if not params["keep"]:
                 await _drop(es, params["parameters"])
         return {}
+
+
+def _shape(of: Mapping[str, Any]) -> Shape:
+    return Shape(of["shards"], of["replicas"], of["nodes"])
+
+
+async def _hosts(es: Any, shapes: Iterable[Shape]) -> list[str]:
+    """The names of the nodes behind the hosts, in order of address; none where all nodes hold every index."""
+    return await node_names(es) if any(shape.nodes for shape in shapes) else []
+
+
+def _within(shape: Shape, hosts: Sequence[str], setting: str = WITHIN) -> dict[str, str]:
+    """The setting that keeps an index to some of the nodes; none where all may hold it."""
+    return {setting: ",".join(hosts[: shape.nodes])} if shape.nodes else {}
 
 
 async def _drop(es: Any, values: Values) -> None:
@@ -363,12 +303,12 @@ class CapacityParams(Params):
 
 
 class BuildWordsParams(CapacityParams):
-    """Mandatory key: ``cells``, each with ``index``, ``shards`` and ``replicas``. Track parameters: ``words_mapping``,
-    ``refresh_interval``, ``keep_words``, ``delete_foreign_index``."""
+    """Mandatory key: ``cells``, each with ``index``, ``shards``, ``replicas`` and ``nodes``. Track parameters:
+    ``words_mapping``, ``refresh_interval``, ``keep_words``, ``delete_foreign_index``."""
 
     def params(self) -> dict[str, Any]:
-        indices = {of["index"]: (of["shards"], of["replicas"]) for of in self.operation["cells"]}
-        numbers = [shards for shards, _ in indices.values()]
+        indices = {of["index"]: _shape(of) for of in self.operation["cells"]}
+        numbers = [shape.shards for shape in indices.values()]
         return {
             "parameters": self.values,
             "indices": indices,

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..core.rounds import Runner, outcome
 from ..wire.bulk import send_bulk, with_actions
+from ..wire.hosts import keep_to
 from ..wire.requests import entitled, once, request
 from .indices import CapacityParams, index_of
 from .words import FIELDS
@@ -22,11 +23,12 @@ QUERIES = 10_000
 class QueryRunner(Runner):
     """One search by one client. The response is filtered to what is checked; the target still fetches the hits.
 
-    Mandatory keys: ``cell``, ``pass``, ``path``, ``body``. A search of which shards failed, or that timed out, counts
-    as an error.
+    Mandatory keys: ``cell``, ``pass``, ``nodes`` (those of the first hosts alone are asked; 0 for all), ``path``,
+    ``body``. A search of which shards failed, or that timed out, counts as an error.
     """
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
+        keep_to(es, params["nodes"])
         response = await request(once(es), "POST", params["path"], params["body"])
         shards = response["_shards"]
         failed = shards["failed"] or response["timed_out"]
@@ -42,14 +44,15 @@ class QueryRunner(Runner):
 class IndexRunner(Runner):
     """Indexes one document by a request of its own, or several by ``_bulk``.
 
-    Mandatory keys: ``cell``, ``pass``, ``index``, ``documents`` (lines of JSON). A document that a replica failed to
-    take counts as an error.
+    Mandatory keys: ``cell``, ``pass``, ``nodes`` (as of searches), ``index``, ``documents`` (lines of JSON). A document
+    that a replica failed to take counts as an error.
 
     :raises esrally.exceptions.RallyAssertionError: when it is forbidden; this ends the race.
     """
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         index, documents = params["index"], params["documents"]
+        keep_to(es, params["nodes"])
         if len(documents) > 1:
             counts = await send_bulk(es, index, with_actions(documents), len(documents))
             errors, what = counts.errors, counts.problem()

@@ -115,19 +115,32 @@ def steadied(one: Pass, seconds: float) -> Pass:
 class Cell:
     """One cell of the grid, over its passes.
 
-    :param name: such as ``2s-1r``, in a mixed race with the documents indexed per second behind.
+    :param name: such as ``2s-1r``, behind it ``-2n`` where two nodes alone hold its shards and take its requests, and
+        in a mixed race the documents indexed per second.
+    :param nodes: that hold its shards and take its requests; 0 for all.
     :param rate: documents per second that are indexed meanwhile; 0 for none.
     """
 
     name: str
     shards: int
     replicas: int
+    nodes: int
     rate: float
     passes: Mapping[int, Pass]
 
     @property
-    def grid(self) -> str:
+    def shape(self) -> str:
+        """Its shards and replicas, by which its clients are."""
         return f"{self.shards}s-{self.replicas}r"
+
+    @property
+    def grid(self) -> str:
+        """Its shards, replicas and nodes, without the rate."""
+        return f"{self.shape}-{self.nodes}n" if self.nodes else self.shape
+
+    def alike(self, other: "Cell", shards: int, replicas: int) -> bool:
+        """Whether it has so many shards and replicas, and else is as another."""
+        return (self.shards, self.replicas, self.nodes, self.rate) == (shards, replicas, other.nodes, other.rate)
 
     @property
     def last(self) -> Pass:
@@ -164,9 +177,9 @@ class Cell:
 
 
 def cells_of(race: Race, kind: str) -> Mapping[str, Cell]:
-    """The cells of a race by name, in order of shards, replicas and rate; passes up to 0, which warm up, and passes
-    without requests are left out. What is sent at a rate of its own counts from the first on, what is sent as fast as
-    it is answered from when it is steady.
+    """The cells of a race by name, in order of nodes, shards, replicas and rate; passes up to 0, which warm up, and
+    passes without requests are left out. What is sent at a rate of its own counts from the first on, what is sent as
+    fast as it is answered from when it is steady.
 
     :param kind: ``capacity-query`` or ``capacity-index``.
     """
@@ -197,8 +210,8 @@ def _cells(race: Race, kind: str) -> dict[str, Cell]:
     cells = []
     for name, passes in found.items():
         meta = next(iter(passes.values())).prepared.meta
-        cells.append(Cell(name, meta["shards"], meta["replicas"], float(meta["rate"]), passes))
-    return {cell.name: cell for cell in sorted(cells, key=lambda c: (c.shards, c.replicas, c.rate))}
+        cells.append(Cell(name, meta["shards"], meta["replicas"], meta.get("nodes", 0), float(meta["rate"]), passes))
+    return {cell.name: cell for cell in sorted(cells, key=lambda c: (c.nodes, c.shards, c.replicas, c.rate))}
 
 
 def steady_of(cells: Mapping[str, Cell]) -> dict[str, Cell]:
@@ -254,8 +267,8 @@ def trend_of(cells: Mapping[str, Cell]) -> Estimate | None:
 
 
 def first_of(cells: Mapping[str, Cell], cell: Cell) -> Cell | None:
-    """The cell of one shard without replicas."""
-    return next((c for c in cells.values() if (c.shards, c.replicas, c.rate) == (1, 0, cell.rate)), None)
+    """The cell of one shard without replicas on as many nodes, at the same rate."""
+    return next((c for c in cells.values() if c.alike(cell, 1, 0)), None)
 
 
 def changes(race: Race) -> Iterator[Gain]:
@@ -266,7 +279,7 @@ def changes(race: Race) -> Iterator[Gain]:
         for cell in cells.values():
             first = first_of(cells, cell)
             if first and cell is not first and set(first.steady) & set(cell.steady):
-                change = change_of(cell.shards, cell.replicas, cell.rate, kind)
+                change = change_of(cell.shards, cell.replicas, cell.nodes, cell.rate, kind)
                 yield Gain(change, first.name, compared(cell, first), _cpu(cell, first))
 
 
@@ -290,7 +303,7 @@ def full_nodes(one: Pass, race: Race) -> dict[str, float]:
 
 def clients_of(cell: Cell, race: Race) -> int | None:
     """How many clients sent in a cell; None where the race does not say."""
-    clients: int | None = of_cell(race.parameters.get(CLIENTS.name), cell.grid)
+    clients: int | None = of_cell(race.parameters.get(CLIENTS.name), cell.shape)
     return clients
 
 
@@ -348,7 +361,7 @@ def clients_wanted(race: Race) -> dict[str, int]:
     """At least how many clients each cell of the grid takes that left all nodes idle, see :func:`idle`."""
     found: dict[str, int] = {}
     for cell in idle(main_cells(race).values(), race):
-        found[cell.grid] = max(found.get(cell.grid, 0), clients_needed(cell, race))
+        found[cell.shape] = max(found.get(cell.shape, 0), clients_needed(cell, race))
     return found
 
 

@@ -111,6 +111,11 @@ class Cells:
         """Numbers of nodes that were raced: with searches, and with documents."""
         return _sizes(self.queries), _sizes(self.indexing)
 
+    def of_fewer(self, nodes: int) -> "Cells":
+        """Those of fewer nodes than so many."""
+        queries, indexing = ([c for c in of if len(c.table) < nodes] for of in (self.queries, self.indexing))
+        return Cells(queries, indexing, [of for of in self.mixed if len(of.cell.table) < nodes])
+
     def told(self) -> "Cells":
         """Those of kinds that tell what shrinks with nodes, and how far a model misses a cell that it has not seen."""
         searches, indexing = (len(sizes) > 1 and of for sizes, of in zip(self.sizes(), self.misses().values()))

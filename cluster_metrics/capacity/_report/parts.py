@@ -18,7 +18,7 @@ from _tools.report.table import Column, Words, share
 from _tools.report.table import Table as Sheet
 from _tools.report.text import count, interval, number, started
 from cluster_metrics.capacity.challenge import INDEX, PREPARE, QUERY
-from cluster_metrics.capacity.indices import is_even
+from cluster_metrics.capacity.nodes import is_even
 
 from .cells import (
     Cell,
@@ -169,7 +169,7 @@ def over(own: Cell, base: Cell | None) -> Estimate | str | None:
 def _throughput(race: Race, cells: Mapping[str, Cell], kind: str) -> list[str | Sheet]:
     rows = []
     for cell in cells.values():
-        same = (c for c in cells.values() if (c.shards, c.replicas, c.rate) == (cell.shards, 0, cell.rate))
+        same = (c for c in cells.values() if c.alike(cell, shards=cell.shards, replicas=0))
         rows.append(
             {
                 "cell": cell.name,
@@ -204,7 +204,7 @@ def _throughput(race: Race, cells: Mapping[str, Cell], kind: str) -> list[str | 
 
 
 def _heat(cells: Mapping[str, Cell], kind: str) -> list[Figure]:
-    shown = {(c.shards, c.replicas): c for c in cells.values() if not c.rate}
+    shown = {(c.shards, c.replicas): c for c in cells.values() if not c.rate and not c.nodes}
     first = shown.get((1, 0))
     if not first or len(shown) < 4:
         return []

@@ -174,10 +174,10 @@ def _said(cells: Cells, models: Models, goal: Goal, best: Layout, load: str) -> 
 
 def _open(alone: Sequence[int]) -> str:
     """What races of one number of nodes leave open, and which race would settle it."""
-    other = alone[0] - 1 or 2
+    nodes = max(2, *alone)
     return (
         f"races of {count(alone[0], 'node')} alone cannot tell whether more of them share what a request costs beside "
-        f"its shards; race the same with NODES={other}, too, and capacity_replicas of {other - 1} at most"
+        f"its shards; race the same with NODES={nodes} and capacity_nodes:{[nodes - 1, 0]}"
     )
 
 

@@ -88,15 +88,14 @@ def beside_documents(races: Sequence[Race], models: Models) -> str:
 
 
 def unseen(races: Sequence[Race]) -> str:
-    """What costs that are fitted to all but the greatest number of nodes expect of this one, against its races; empty
+    """What costs that are fitted to all but the greatest number of nodes expect of this one, against its cells; empty
     where neither searches nor documents were raced on three numbers of nodes, or by too few cells."""
-    sizes = {race.id: capacity.nodes_of(race) for race in races if race.challenge in KINDS}
-    most = max(sizes.values(), default=0)
-    known = cells_of([race for race in races if sizes.get(race.id, most) < most]).told()
+    most = max((capacity.nodes_of(race) for race in races if race.challenge in KINDS), default=0)
+    known = cells_of(races).of_fewer(most).told()
     smaller = sorted(set.union(*known.sizes()))
     if not smaller:
         return ""
-    rows = [row for race in races if sizes.get(race.id) == most for row in _held(race, known)]
+    rows = [row for race in races if race.challenge in KINDS for row in _held(race, known, most)]
     if not rows:
         return ""
     columns = [Words("what", "what"), Words("cell", "configuration"), Column("docs", "beside documents/s")]
@@ -107,7 +106,7 @@ def unseen(races: Sequence[Race]) -> str:
     ]
     columns += [share("error", "error"), Words("inside", "inside")]
     text = (
-        f"\n## More nodes than it was fitted to\n\nBy races of {' and '.join(map(str, smaller))} nodes alone, against "
+        f"\n## More nodes than it was fitted to\n\nBy cells of {' and '.join(map(str, smaller))} nodes alone, against "
         f"those of {most}: {sum(row['inside'] == 'yes' for row in rows)} of {len(rows)} cells lie within 95 % of "
         "predictions, each by a fit to passes drawn anew that misses as one missed a cell that it had not seen.\n\n"
         + Table("unseen", columns, rows).markdown()
@@ -119,10 +118,12 @@ def unseen(races: Sequence[Race]) -> str:
     return text
 
 
-def _held(race: Race, known: Cells) -> Iterator[dict[str, Any]]:
-    """A row for each cell of a race that costs can tell of."""
+def _held(race: Race, known: Cells, nodes: int) -> Iterator[dict[str, Any]]:
+    """A row for each cell of a race that has so many nodes and that costs can tell of."""
     models, predictions = known.readings()[-1], known.predictions()
     for cell, documents in _carried(race, models):
+        if len(cell.last.table) < nodes:
+            continue
         low, high = np.percentile([expected(one, cell, documents) for one in predictions], (2.5, 97.5))
         row = _row(models, cell, documents)
         yield row | {

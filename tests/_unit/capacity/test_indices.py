@@ -12,10 +12,10 @@ from fakes import FakeEs, Refused, Script, track_of
 from cluster_metrics.capacity.indices import (
     BuildWords,
     BuildWordsParams,
-    CheckGrid,
     DropWords,
     PreparePass,
     PreparePassParams,
+    Shape,
 )
 from cluster_metrics.capacity.words import Words
 from cluster_metrics.corpus.files import load_answers
@@ -25,16 +25,16 @@ DISK = {"total": {"available_in_bytes": 9, "total_in_bytes": 10}}
 FIELDS = {field: {"type": "text", "analyzer": "heavy"} for field in ("field1", "field2")}
 BUILD = {
     "parameters": {"keep_words": True, "delete_foreign_index": False},
-    "indices": {"1s-0r": (1, 0), "3s-2r": (3, 2)},
+    "indices": {"1s-0r": Shape(1, 0, 0), "3s-2r": Shape(3, 2, 0)},
     "body": {"mappings": {"_meta": MARKS, "properties": FIELDS}, "settings": {"index.refresh_interval": "30s"}},
     "documents": 7,
     "counts": [SimpleNamespace(query={}, documents=7, what="")],
 }
 
 
-def left(place, meta=None, analyzer="heavy", second=None, **changes):
+def left(place, meta=None, analyzer="heavy", second=None, within=None, **changes):
     """What an index answers that another race left."""
-    shards, replicas = BUILD["indices"][place]
+    shards, replicas, _ = BUILD["indices"][place]
     properties = {"timestamp": {"type": "date"}, **{field: {"type": "text", "analyzer": analyzer} for field in FIELDS}}
     properties["field2"]["analyzer"] = second or analyzer
     mapping = {"_meta": MARKS | {"race": "earlier"} | (meta or {}), "properties": properties}
@@ -42,6 +42,7 @@ def left(place, meta=None, analyzer="heavy", second=None, **changes):
     name = f"cluster-metrics-words-{place}"
     settings = {"index": {"number_of_shards": str(of["shards"]), "number_of_replicas": str(of["replicas"])}}
     settings["index"] |= {"refresh_interval": of["refreshed"]} if of["refreshed"] else {}
+    settings["index"] |= {"routing": {"allocation": {"include": {"_name": within}}}} if within else {}
     primaries = {"segments": {"count": of["segments"]}, "store": {"size_in_bytes": 5}}
     return {
         f"GET /{name}/_stats": {"_all": {"primaries": primaries}},
@@ -81,6 +82,7 @@ def test_indices_that_stand_are_taken_and_nothing_is_loaded():
         left("3s-2r", documents=8),
         left("3s-2r", refreshed="-1"),
         left("3s-2r", refreshed=""),
+        left("3s-2r", within="target-1"),
     ],
     ids=[
         "none",
@@ -94,6 +96,7 @@ def test_indices_that_stand_are_taken_and_nothing_is_loaded():
         "documents",
         "refreshed",
         "default",
+        "nodes",
     ],
 )
 def test_an_index_that_is_another_is_built(second):
@@ -130,7 +133,7 @@ def test_an_index_that_somebody_else_made_is_dropped_only_where_that_is_asked_fo
 
 
 CELLS = [
-    {"cell": f"{place}-{rate}", "index": place, "shards": 1, "replicas": replicas, "rate": rate}
+    {"cell": f"{place}-{rate}", "index": place, "shards": 1, "replicas": replicas, "nodes": 0, "rate": rate}
     for place, replicas in (("1s-0r", 0), ("1s-1r", 1))
     for rate in (50, 100)
 ]
@@ -173,7 +176,7 @@ def test_before_a_pass_it_is_noted_of_each_cell_what_its_index_holds_and_where()
 
 
 def test_indices_of_documents_are_made_anew_before_each_pass():
-    found, es = prepare({"1s-0r": {"of": 0}, "1s-1r": {"of": 1}})
+    found, es = prepare({"1s-0r": {"settings": {}}, "1s-1r": {"settings": {}}})
     changed = [sent for sent in es.sent if sent.startswith(("PUT", "DELETE"))]
     made = [f"PUT /cluster-metrics-words-1s-{replicas}r" for replicas in (0, 1)]
     assert changed == ["DELETE /cluster-metrics-words-old", *made] and len(found["dependent_timing"]) == 4
@@ -292,8 +295,8 @@ class Waiting(FakeEs):
 def test_documents_are_loaded_once_and_each_place_of_the_grid_is_a_merged_clone_with_replicas(places, tmp_path):
     documents = tmp_path / "documents.json"
     documents.write_text('{"field1":"a"}\n' * 7)
-    indices = {place: (int(place[0]), int(place[3])) for place in places}
-    most = max(shards for shards, _ in indices.values())
+    indices = {place: Shape(int(place[0]), int(place[3]), 0) for place in places}
+    most = max(shape.shards for shape in indices.values())
     body = {"mappings": {"_meta": MARKS}}
     body["settings"] = {"index.number_of_shards": most, "index.number_of_replicas": 0}
     cluster = Cluster()
@@ -309,7 +312,7 @@ def test_documents_are_loaded_once_and_each_place_of_the_grid_is_a_merged_clone_
     assert cluster.loaded == 7 and found["documents"] == found["weight"] == 7 and found["load_s"] > 0
     wanted = {"blocked": None, "node": "", "merged": True}
     made = {name.removeprefix("cluster-metrics-words-"): of for name, of in cluster.indices.items()}
-    expected = {place: {"shards": s, "replicas": r} | wanted for place, (s, r) in indices.items()}
+    expected = {place: {"shards": s, "replicas": r} | wanted for place, (s, r, _) in indices.items()}
     assert {
         place: of | {"blocked": of["blocked"] or None, "node": of["node"] or ""} for place, of in made.items()
     } == expected
@@ -321,7 +324,7 @@ def test_documents_are_loaded_once_and_each_place_of_the_grid_is_a_merged_clone_
 )
 def test_a_shard_that_is_not_refreshed_or_merged_ends_the_race(path, times, said, tmp_path):
     (documents := tmp_path / "documents.json").write_text('{"field1":"a"}\n' * 7)
-    changes = {"indices": {"1s-0r": (1, 0)}, "documents_file": str(documents)}
+    changes = {"indices": {"1s-0r": Shape(1, 0, 0)}, "documents_file": str(documents)}
     changes["body"] = {"mappings": {}, "settings": {"index.number_of_shards": 1, "index.number_of_replicas": 0}}
     changes["parameters"] = BUILD["parameters"] | {"keep_words": False}
     cluster, asked = Cluster(), []
@@ -339,7 +342,7 @@ def test_a_shard_that_is_not_refreshed_or_merged_ends_the_race(path, times, said
 def test_an_index_that_does_not_hold_the_corpus_ends_the_race(tmp_path):
     documents = tmp_path / "documents.json"
     documents.write_text('{"field1":"a"}\n' * 7)
-    changes = {"indices": {"1s-0r": (1, 0)}, "documents_file": str(documents)}
+    changes = {"indices": {"1s-0r": Shape(1, 0, 0)}, "documents_file": str(documents)}
     changes["body"] = {"mappings": {}, "settings": {"index.number_of_shards": 1, "index.number_of_replicas": 0}}
     changes["counts"] = [SimpleNamespace(query={}, documents=n, what=what) for n, what in ((7, ""), (8, " that match"))]
     changes["parameters"] = BUILD["parameters"] | {"keep_words": False}
@@ -347,30 +350,6 @@ def test_an_index_that_does_not_hold_the_corpus_ends_the_race(tmp_path):
     said = r"index \[cluster-metrics-words-1s-0r\] has 7 documents that match, the corpus 8"
     with es.new_request_context(), pytest.raises(exceptions.RallyAssertionError, match=said):
         asyncio.run(BuildWords()(es, BUILD | changes))
-
-
-@pytest.mark.parametrize(
-    "replicas, free, said",
-    [
-        ([0, 1], 10, ""),
-        (
-            [2, 0],
-            10,
-            "asks for 2 replicas, which takes 3 data nodes; the target has 2: .* with capacity_replicas of 1 ",
-        ),
-        ([1], 9, "the disk of node target-2 is more than 90% full .9 of 100 bytes free."),
-    ],
-)
-def test_a_grid_that_the_target_cannot_hold_ends_the_race(replicas, free, said):
-    nodes = [
-        {"name": "target-1", "roles": ["data_content", "ingest"], "fs": DISK},
-        {"name": "target-2", "roles": ["data"], "fs": {"total": {"available_in_bytes": free, "total_in_bytes": 100}}},
-        {"name": "target-3", "roles": ["master"], "fs": DISK},
-    ]
-    es = FakeEs(Script({"GET /_nodes": {"nodes": dict(enumerate(nodes))}, "GET /": {}}))
-    ends = pytest.raises(exceptions.RallyAssertionError, match=said) if said else contextlib.nullcontext()
-    with es.new_request_context(), ends:
-        assert asyncio.run(CheckGrid()(es, {"parameters": {"capacity_replicas": replicas}})) == {}
 
 
 WORDS_BODY = {
@@ -398,8 +377,8 @@ def body_of(shards, routing_shards, analyzer, more=()):
 
 def test_the_words_are_loaded_into_most_shards_from_which_all_numbers_can_be_made(tmp_path):
     track = track_of(Words(20), root=tmp_path, indices={"cluster-metrics-words": WORDS_BODY})
-    places = {"2s-1r": (2, 1), "3s-0r": (3, 0), "4s-2r": (4, 2)}
-    cells = [{"index": place, "shards": shards, "replicas": replicas} for place, (shards, replicas) in places.items()]
+    places = {"2s-1r": Shape(2, 1, 0), "3s-0r": Shape(3, 0, 0), "4s-2r-3n": Shape(4, 2, 3)}
+    cells = [{"index": place, **shape._asdict()} for place, shape in places.items()]
     parameters = {"words_mapping": "light", "refresh_interval": "30s"}
     found = BuildWordsParams(track, {"cells": [*cells, cells[0]], "parameters": parameters}).params()
     (file,) = track.corpora[0].documents
@@ -418,8 +397,8 @@ def test_before_a_pass_the_indices_of_its_cells_are_made_anew_where_that_is_aske
     track = track_of(Words(20), root=tmp_path, indices={"cluster-metrics-words": WORDS_BODY})
     operation = {"anew": anew, "pass": 1, "parameters": {"words_mapping": "light", "refresh_interval": refreshed}}
     operation["cells"] = [
-        {"index": "2s-1r", "shards": 2, "replicas": 1},
-        {"index": "3s-0r", "shards": 3, "replicas": 0},
+        {"index": "2s-1r", "shards": 2, "replicas": 1, "nodes": 0},
+        {"index": "3s-0r", "shards": 3, "replicas": 0, "nodes": 0},
     ]
     bodies = {"2s-1r": body_of(2, 2, "light"), "3s-0r": body_of(3, 3, "light")}
     bodies["2s-1r"]["settings"]["index.number_of_replicas"] = 1

@@ -25,7 +25,7 @@ def test_a_rate_that_falls_as_the_index_grows_is_seen(fall):
         return capacity_cells.Pass([], requests[0], requests)
 
     early, late = cell(1).halves
-    found = capacity_cells.Cell("1s-0r", 1, 0, 0, {number: cell(number) for number in range(1, 7)}).trend()
+    found = capacity_cells.Cell("1s-0r", 1, 0, 0, 0, {number: cell(number) for number in range(1, 7)}).trend()
     assert found.value == pytest.approx(late / early) and (found.value < 0.95) is (fall < 1)
     table = row(made("r", "capacity-indexing", 6, spread=0.0), "Indexing", "3s-0r")
     assert table["trend"].value == pytest.approx(1, abs=0.01)
@@ -37,8 +37,8 @@ def test_a_pass_without_requests_in_a_half_has_no_trend():
         return capacity_cells.Pass([], requests[0], requests)
 
     even, late = cell(0, 400, 500, 1000), cell(0, 800, 900, 1000)
-    assert capacity_cells.Cell("1s-0r", 1, 0, 0, {1: even, 2: even}).trend().value == pytest.approx(0.5)
-    assert capacity_cells.Cell("1s-0r", 1, 0, 0, {1: even, 2: late}).trend() is None
+    assert capacity_cells.Cell("1s-0r", 1, 0, 0, 0, {1: even, 2: even}).trend().value == pytest.approx(0.5)
+    assert capacity_cells.Cell("1s-0r", 1, 0, 0, 0, {1: even, 2: late}).trend() is None
 
 
 def test_the_published_statement_that_the_rate_does_not_fall_is_judged_over_all_cells():

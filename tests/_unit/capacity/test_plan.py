@@ -199,7 +199,7 @@ def test_a_plan_by_one_number_of_nodes_names_the_race_that_would_settle_it():
     goal = Goal(docs=600, searches=200, replicas=1)
     text = plan(three, goal)
     assert "limited by searches (" in text
-    assert "**Not settled:** " in text and "race the same with NODES=2, too, and capacity_replicas of 1 at most" in text
+    assert "**Not settled:** " in text and "race the same with NODES=3 and capacity_nodes:[2, 0]" in text
     settled = plan([*three, made("q2", "capacity-query", on=2), made("i2", "capacity-indexing", on=2)], goal)
     assert "Not settled" not in settled
     most, least = (int(found.split("**Nodes: ")[1].split(",")[0]) for found in (text, settled))

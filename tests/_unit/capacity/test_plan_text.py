@@ -84,7 +84,7 @@ def test_a_plan_says_what_of_its_races_is_to_be_doubted():
     text = plan([race], replace(goal, headroom=0.001))
     assert "**Warning:** race [u] was not finished." in text and "Race [u] simulates nodes on one machine" in text
     assert "**Warning:** the model misses cells that it has not seen by " in text
-    assert "race the same with NODES=2, too, and capacity_replicas of 1 at most" in planning._open([1])
+    assert "race the same with NODES=2 and capacity_nodes:[1, 0]" in planning._open([1])
 
 
 def test_of_mixed_cells_that_tell_nothing_it_is_not_said_that_there_are_none():

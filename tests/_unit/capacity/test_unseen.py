@@ -23,7 +23,7 @@ def test_costs_of_one_and_two_nodes_are_held_against_three():
     smaller, goal = [*sizes(1), *sizes(2)], Goal(docs=300, searches=100, replicas=0)
     assert "More nodes" not in plan(smaller, goal) and "More nodes" not in plan([*sizes(2), *sizes(3)], goal)
     text = plan([*smaller, *sizes(3)], goal).split("## More nodes than it was fitted to\n")[1]
-    assert "By races of 1 and 2 nodes alone, against those of 3: " in text
+    assert "By cells of 1 and 2 nodes alone, against those of 3: " in text
     rows = [line.split(" | ") for line in text.splitlines() if re.match(r"\| (searches|documents)", line)]
     assert len(rows) == 9 + 9 + 18
     inside = sum(row[-1].startswith("yes") for row in rows)
@@ -36,7 +36,7 @@ def test_costs_of_one_and_two_nodes_are_held_against_three():
 def test_a_race_of_another_challenge_is_none_of_more_nodes():
     races = [made(f"q-{on}", "capacity-query", passes=6, on=on) for on in (1, 2, 3)]
     other = made("c-4", "capacity-query", on=4, document={"challenge": "capacity-curve"})
-    assert "By races of 1 and 2 nodes alone, against those of 3: " in unseen([*races, other])
+    assert "By cells of 1 and 2 nodes alone, against those of 3: " in unseen([*races, other])
 
 
 def test_a_cell_in_which_no_document_was_indexed_tells_nothing_of_searches_beside_documents():
@@ -87,7 +87,7 @@ def test_both_take_more_where_there_are_documents_and_searches():
 def test_what_both_take_besides_by_one_and_two_nodes_is_held_against_three():
     smaller = [race for on in (1, 2) for race in (made(f"i-{on}", "capacity-indexing", passes=6, on=on), beside(on))]
     text = unseen([*smaller, beside(3)])
-    assert "By races of 1 and 2 nodes alone, against those of 3: " in text
+    assert "By cells of 1 and 2 nodes alone, against those of 3: " in text
     rows = [line.split(" | ") for line in text.splitlines() if re.match(r"\| searches", line)]
     assert len(rows) == 27 and sum(row[0].strip("| ") == "searches" for row in rows) == 9
     assert float(re.search(r"Error, searches beside documents: (.+) % in the median", text)[1]) < 5
@@ -98,7 +98,7 @@ def test_only_what_fewer_nodes_were_raced_of_is_held_against_more():
     (one, documents, _), (two, *_) = sizes(1), sizes(2)
     races = [one, documents, two, *sizes(3)]
     text = plan(races, Goal(docs=10, searches=10, replicas=0)).split("## More nodes than it was fitted to\n")[1]
-    assert "By races of 1 and 2 nodes alone, against those of 3: " in text
+    assert "By cells of 1 and 2 nodes alone, against those of 3: " in text
     assert "Error, searches:" in text and "documents:" not in text
     assert "More nodes" not in plan([documents, two, *sizes(3)], Goal(docs=10, searches=10, replicas=0))
 

@@ -334,7 +334,7 @@ def test_the_inverse_of_a_ratio_keeps_its_interval_about_it():
 
 def every_change():
     ways = [c for c in configurations.CONFIGURATIONS.values() if c.name != configurations.BASE]
-    return [*map(configurations.change_of, ways), *(step.as_change for step in STEPS), change_of(3, 1, 0, INDEX)]
+    return [*map(configurations.change_of, ways), *(step.as_change for step in STEPS), change_of(3, 1, 0, 0, INDEX)]
 
 
 @pytest.mark.parametrize("change", every_change(), ids=lambda change: change.text)

@@ -1,18 +1,13 @@
-"""Waiting for the shards of an index of the grid."""
+"""What the data nodes of a target hold, and waiting for it."""
 
 import asyncio
+import contextlib
 
 import pytest
 from esrally import exceptions
 from fakes import FakeEs, Script
 
-from cluster_metrics.capacity.indices import (
-    GREEN_SECONDS,
-    PLACED_SECONDS,
-    check_nodes,
-    is_even,
-    settle,
-)
+from cluster_metrics.capacity.nodes import GREEN_SECONDS, PLACED_SECONDS, CheckGrid, check_nodes, is_even, settle
 
 DISK = {"total": {"available_in_bytes": 9, "total_in_bytes": 10}}
 
@@ -73,7 +68,7 @@ def test_the_wait_ends_when_all_copies_are_started_none_moves_and_they_are_evenl
         return table if path.startswith("/_cat/shards") else {"nodes": dict(enumerate(nodes))}
 
     table = []
-    monkeypatch.setattr("cluster_metrics.capacity.indices.asyncio.sleep", sleep)
+    monkeypatch.setattr("cluster_metrics.capacity.nodes.asyncio.sleep", sleep)
     found = asyncio.run(settle(FakeEs(respond), "cluster-metrics-words-2", 2, ["target-1", "target-2"]))
     assert found == {"target-1": ["0p"], "target-2": ["1p"]} and next(looks, None) is None
 
@@ -97,8 +92,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("cluster_metrics.capacity.indices.time", clock)
-    monkeypatch.setattr("cluster_metrics.capacity.indices.asyncio", clock)
+    monkeypatch.setattr("cluster_metrics.capacity.nodes.time", clock)
+    monkeypatch.setattr("cluster_metrics.capacity.nodes.asyncio", clock)
     return clock
 
 
@@ -162,3 +157,48 @@ def test_shards_that_are_not_there_after_ten_minutes_end_the_race(clock, health,
 )
 def test_shards_are_even_while_no_node_holds_two_more_than_another(held, even):
     assert is_even({str(node): ["0p"] * shards for node, shards in enumerate(held)}) is even
+
+
+def test_shards_that_are_kept_to_some_nodes_are_waited_for_there(clock):
+    elsewhere = [placed("target-1", "target-2"), placed("target-1", "target-1")]
+    nodes = [{"name": name, "roles": ["data"], "fs": DISK} for name in NODES[:2]]
+    answers = {"GET /_cluster/health": {"status": "green", "relocating_shards": 0}, "GET /_cat/shards": elsewhere}
+    es = FakeEs(Script(answers | {"GET /_nodes": {"nodes": dict(enumerate(nodes))}}))
+    assert asyncio.run(settle(es, "i", 2, NODES[:2], within=["target-1"])) == {"target-1": ["0p", "1p"]}
+
+
+@pytest.mark.parametrize(
+    "replicas, nodes, free, hosts, said",
+    [
+        ([0, 1], [0], 10, [], ""),
+        ([2, 0], [0], 10, [], "asks for 2 replicas, which takes 3 data nodes; the target has 2: .* of 1 at most$"),
+        ([1], [0], 9, [], "the disk of node target-2 is more than 90% full .9 of 100 bytes free."),
+        ([0, 1], [1, 2, 0], 10, ["target-1", "target-2"], ""),
+        ([0], [2], 10, ["target-1"], r"asks for 2 data nodes .* the first 1 of the hosts are such, .* \(target-1\): "),
+        (
+            [0],
+            [2],
+            10,
+            ["target-1", "target-3", "target-2"],
+            "the first 1 of the hosts are such, .*target-1, target-3, target-2",
+        ),
+        ([0], [3, 1], 10, ["target-1", "target-2"], "asks for 3 data nodes"),
+        ([1], [2, 1], 10, ["target-1", "target-2"], "asks for 1 data node, which cannot hold 1 replica: "),
+    ],
+)
+def test_a_grid_that_the_target_cannot_hold_ends_the_race(monkeypatch, replicas, nodes, free, hosts, said):
+    async def names(es):
+        return hosts
+
+    monkeypatch.setattr("cluster_metrics.capacity.nodes.node_names", names)
+    there = [
+        {"name": "target-1", "roles": ["data_content", "ingest"], "fs": DISK},
+        {"name": "target-2", "roles": ["data"], "fs": {"total": {"available_in_bytes": free, "total_in_bytes": 100}}},
+        {"name": "target-3", "roles": ["master"], "fs": DISK},
+    ]
+    es = FakeEs(Script({"GET /_nodes": {"nodes": dict(enumerate(there))}, "GET /": {}}))
+    ends = pytest.raises(exceptions.RallyAssertionError, match=said) if said else contextlib.nullcontext()
+    with es.new_request_context(), ends:
+        assert (
+            asyncio.run(CheckGrid()(es, {"parameters": {"capacity_replicas": replicas, "capacity_nodes": nodes}})) == {}
+        )
