@@ -8,9 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cluster_metrics.capacity._report.cells import clients_wanted
-from cluster_metrics.capacity.challenge import CLIENTS, KEEP
+from cluster_metrics.capacity.challenge import CELL_CLIENTS, CLIENTS, KEEP
 from cluster_metrics.core.challenge import Challenge, challenges
-from cluster_metrics.core.parameters import OTHER, of_cell
 
 from ..report.race import IncompleteError
 from ..report.store import connect, load
@@ -59,30 +58,33 @@ def calibrated(challenge: str, params: str, race_id: str, race: Callable[[str, s
     :raises IncompleteError: when a short race failed.
     """
     given = params_of(params) | ({KEEP.name: True} if KEEP in challenges()[challenge].parameters else {})
-    start = resolved(params, challenge)[CLIENTS.name]
-    clients = dict(start) if isinstance(start, dict) else {OTHER: start}
+    values = resolved(params, challenge)
+    clients, others = dict(values[CELL_CLIENTS.name]), values[CLIENTS.name]
     for number in range(1, MOST + 1):
         name = name_of(race_id, number)
         print(f"race {name}, a short one that finds how many clients the cells take", flush=True)
-        if code := race(json.dumps(given | SHORT | {CLIENTS.name: clients}), name):
+        if code := race(json.dumps(given | SHORT | {CELL_CLIENTS.name: clients}), name):
             raise IncompleteError(f"race {name} is INCOMPLETE (Rally ended with {code}), so clients are not found")
         found = load(connect(ini), name)
         if not found.shares():
             print(
                 "the target's nodes are held to no share of the CPU, so it cannot be told which cells take more clients"
             )
-        more = _more(clients, clients_wanted(found))
+        more = _more(clients, others, clients_wanted(found))
         if not more:
             break
         clients |= more
-    print(f"{CLIENTS.name} is {json.dumps(clients)}", flush=True)
-    return json.dumps(given | {CLIENTS.name: clients})
+    print(f"{CELL_CLIENTS.name} is {json.dumps(clients)}", flush=True)
+    return json.dumps(given | {CELL_CLIENTS.name: clients})
 
 
-def _more(clients: dict[str, int], wanted: dict[str, int]) -> dict[str, int]:
-    """The clients of the cells that take more, at least half as many again."""
+def _more(clients: dict[str, int], others: int, wanted: dict[str, int]) -> dict[str, int]:
+    """The clients of the cells that take more, at least half as many again.
+
+    :param others: the clients of cells that are not named.
+    """
     grown = {
-        cell: min(CLIENTS.high, max(number, math.ceil(FACTOR * of_cell(clients, cell))))
+        cell: min(CLIENTS.high, max(number, math.ceil(FACTOR * clients.get(cell, others))))
         for cell, number in wanted.items()
     }
-    return {cell: number for cell, number in grown.items() if number > of_cell(clients, cell)}
+    return {cell: number for cell, number in grown.items() if number > clients.get(cell, others)}

@@ -84,14 +84,15 @@ INDEXING = Operation(
 )
 LOOK = Operation(MONITOR, Monitor, samples=(Sample(MONITOR, "second", (*WHERE, *LOOKED)),))
 DROP = Operation("capacity-drop", indices.DropWords)
-CLIENTS = ByCell(
-    "capacity_clients",
-    "Clients that send without a pause, each for itself.",
+CLIENTS = Integer("capacity_clients", "Clients that send without a pause, each for itself.", "clients", low=1, high=256)
+CELL_CLIENTS = ByCell(
+    "cell_clients",
+    "Clients of single cells, by their shards and replicas; the others have capacity_clients.",
     "clients",
-    low=1,
-    high=256,
+    low=CLIENTS.low,
+    high=CLIENTS.high,
     cell=r"\d+s-\d+r",
-    example="1s-0r",
+    example="3s-2r",
 )
 COMMON = (
     *Words.parameters.values(),
@@ -121,6 +122,7 @@ COMMON = (
         high=50,
     ),
     CLIENTS,
+    CELL_CLIENTS,
     Integer(
         "cell_seconds", "Time that each cell of the capacity challenges is measured.", "seconds", low=1, high=86_400
     ),

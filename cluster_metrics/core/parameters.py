@@ -59,18 +59,9 @@ class Integer(Parameter):
         return value if ok else None
 
 
-OTHER = "other"
-"""Stands for all cells that an object by cell does not name."""
-
-
-def of_cell(value: Any, cell: str) -> Any:
-    """What the value of a :class:`ByCell` is for a cell."""
-    return value.get(cell, value[OTHER]) if isinstance(value, dict) else value
-
-
 @dataclass(frozen=True)
 class ByCell(Integer):
-    """A whole number, or an object of such by cell, with that of all ``other`` cells.
+    """An object of whole numbers from ``low`` to ``high`` by cell; what it does not name has that of another parameter.
 
     :param cell: regular expression that the names of cells match.
     :param example: name of one.
@@ -81,16 +72,11 @@ class ByCell(Integer):
 
     @property
     def allowed(self) -> str:
-        example = f'{{"{self.example}": {self.low}, "{OTHER}": {self.high}}}'
-        return f"{super().allowed}, or an object of such by cell, as {example}"
+        return f'an object of integers from {self.low:,} to {self.high:,} by cell, as {{"{self.example}": {self.high}}}'
 
     def accepted(self, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return super().accepted(value)
-        named = set(value) - {OTHER}
-        ok = OTHER in value and all(isinstance(name, str) and re.fullmatch(self.cell, name, re.ASCII) for name in named)
-        ok = ok and all(super(ByCell, self).accepted(number) is not None for number in value.values())
-        return dict(value) if ok else None
+        ok = isinstance(value, dict) and all(re.fullmatch(self.cell, str(name), re.ASCII) for name in value)
+        return dict(value) if ok and all(super(ByCell, self).accepted(n) is not None for n in value.values()) else None
 
 
 @dataclass(frozen=True)

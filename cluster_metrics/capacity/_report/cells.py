@@ -15,8 +15,7 @@ from _tools.report.race import Race, Sample
 from _tools.report.stats import Estimate, Samples, median, paired_ratio
 from _tools.report.steady import course, steady_from
 from _tools.report.text import number
-from cluster_metrics.capacity.challenge import CLIENTS, INDEX, MONITOR, PREPARE, QUERY, change_of
-from cluster_metrics.core.parameters import of_cell
+from cluster_metrics.capacity.challenge import CELL_CLIENTS, CLIENTS, INDEX, MONITOR, PREPARE, QUERY, change_of
 
 from .model import Counted, Measured, Table
 
@@ -303,8 +302,8 @@ def full_nodes(one: Pass, race: Race) -> dict[str, float]:
 
 def clients_of(cell: Cell, race: Race) -> int | None:
     """How many clients sent in a cell; None where the race does not say."""
-    clients: int | None = of_cell(race.parameters.get(CLIENTS.name), cell.shape)
-    return clients
+    own: Mapping[str, int] = race.parameters.get(CELL_CLIENTS.name, {})
+    return own.get(cell.shape, race.parameters.get(CLIENTS.name))
 
 
 def clients_needed(cell: Cell, race: Race) -> int:

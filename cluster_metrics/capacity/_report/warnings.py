@@ -13,8 +13,7 @@ from _tools.report.stability import signed, too_few
 from _tools.report.stats import geometric_mean
 from _tools.report.steady import PART
 from _tools.report.text import count, interval, percent
-from cluster_metrics.capacity.challenge import CLIENTS, MONITOR, PREPARE
-from cluster_metrics.core.parameters import OTHER, of_cell
+from cluster_metrics.capacity.challenge import CELL_CLIENTS, MONITOR, PREPARE
 
 from .cells import Cell, client_limited, clients_wanted, gone, idle, is_full, main_cells, steady_of, waits_of
 
@@ -92,9 +91,8 @@ def _unsaturated(race: Race, cells: Collection[Cell]) -> Iterator[RaceWarning]:
     if idle_cells := idle(cells, race):
         names = ", ".join(cell.name for cell in idle_cells)
         seen = f"no node used {BUSY:.0%} of its CPU in most passes of {names}, and the client had room"
-        others = of_cell(race.parameters.get(CLIENTS.name), OTHER)
-        option = f"raise {CLIENTS.name}, to {json.dumps(clients_wanted(race) | {OTHER: others})} or more"
-        option += ", or race with CALIBRATE=1"
+        wanted = race.parameters.get(CELL_CLIENTS.name, {}) | clients_wanted(race)
+        option = f"raise {CELL_CLIENTS.name}, to {json.dumps(wanted)} or more, or race with CALIBRATE=1"
         yield RaceWarning("not-saturated", seen, option, why, len(idle_cells))
 
 

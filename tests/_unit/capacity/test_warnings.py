@@ -9,7 +9,7 @@ from capacities import made, row
 from _tools.report.answer import answer_of
 from _tools.report.write import sheets
 from cluster_metrics.capacity._report import cells as capacity_cells
-from cluster_metrics.capacity.challenge import CLIENTS, MONITOR
+from cluster_metrics.capacity.challenge import CELL_CLIENTS, MONITOR
 
 
 def test_nodes_that_share_the_cores_freely_are_warned_of():
@@ -53,8 +53,8 @@ def test_a_machine_that_is_full_before_its_nodes_are_is_a_limit_of_the_client():
 
 
 def test_clients_are_told_and_advised_by_cell():
-    of = {"1s-0r": 5, "other": 20}
-    race = made("r", "capacity-query", 6, busy=0.4, parameters={"capacity_clients": of})
+    of = {"cell_clients": {"1s-0r": 5}, "capacity_clients": 20}
+    race = made("r", "capacity-query", 6, busy=0.4, parameters=of)
     for look in race.of(MONITOR):  # node 2 has little to do, and one pass is another
         nodes = json.loads(look.meta["nodes"])
         nodes["node 2"]["cpu_ms"] /= 8
@@ -64,11 +64,9 @@ def test_clients_are_told_and_advised_by_cell():
     assert shown == {"1s-0r": 5, "3s-2r": 20}
     assert {r["clients"] for r in sheets(race)[0].rows if r["cell"] == "1s-0r"} == {5}
     (warning,) = answer_of(race).warnings
-    advised = json.loads(
-        warning.option[len("raise capacity_clients, to ") : -len(" or more, or race with CALIBRATE=1")]
-    )
-    assert advised["1s-0r"] == 12 and advised["3s-2r"] == 48 and advised["other"] == 20 and len(advised) == 10
-    assert CLIENTS.check(advised) == advised
+    advised = json.loads(warning.option[len("raise cell_clients, to ") : -len(" or more, or race with CALIBRATE=1")])
+    assert advised["1s-0r"] == 12 and advised["3s-2r"] == 48 and len(advised) == 9
+    assert CELL_CLIENTS.check(advised) == advised
     idle = made("r", "capacity-query", 6, busy=0.001)
     assert '"1s-0r": 256' in answer_of(idle).warnings[0].option
 
@@ -79,8 +77,8 @@ def test_cells_that_leave_every_node_idle_are_warned_of(busy, warned):
     assert [w.kind for w in found] == warned
     if warned:
         assert "1s-0r, 1s-1r" in found[0].seen and found[0].value == 9
-        assert found[0].option.startswith('raise capacity_clients, to {"1s-0r": 9, "1s-1r": 9, ')
-        assert found[0].option.endswith('"3s-2r": 9, "other": 8} or more, or race with CALIBRATE=1')
+        assert found[0].option.startswith('raise cell_clients, to {"1s-0r": 9, "1s-1r": 9, ')
+        assert found[0].option.endswith('"3s-2r": 9} or more, or race with CALIBRATE=1')
 
 
 def test_a_pass_that_the_monitor_did_not_see_left_no_node_idle():

@@ -8,7 +8,7 @@ from esrally.track import loader
 from _tools.race.rally import resolved
 from cluster_metrics.core.challenge import challenges, corpora, parameters
 from cluster_metrics.core.experiment import check, corpora_of
-from cluster_metrics.core.parameters import BULK_SIZE, PORT, SEGMENTS, SHARDS, of_cell
+from cluster_metrics.core.parameters import BULK_SIZE, PORT, SEGMENTS, SHARDS
 from cluster_metrics.corpus.prepared import TRACK
 from cluster_metrics.ingest.ingest_formats import CORPORA
 from cluster_metrics.ingest.load import pace_of
@@ -18,7 +18,7 @@ from cluster_metrics.wire.questions import TRANSPORTS
 
 ADDRESS, LOCAL_ADDRESS = (f"host:port{where}, a port from 1 to 65535" for where in ("", " on 127.0.0.1"))
 NO_TIMES = ("٣s", "0ms", "00s", "0", 0, "-1s", "s", "3", f"{'9' * 99}h")
-BY_CELL = '{"1s-0r": 1, "other": 256}'
+BY_CELL = 'an object of integers from 1 to 256 by cell, as {"3s-2r": 256}'
 
 
 def defaults():
@@ -68,20 +68,8 @@ def test_defaults_are_allowed():
         *(("translog_flush_threshold", v, "default, or a size such as 512mb") for v in ("0kb", "٣mb", "9" * 99 + "gb")),
         ("ingest_pipeline", "größer", "default, _none, or the name of a pipeline: ASCII letters, digits, _ . -"),
         *(
-            ("capacity_clients", value, f"an integer from 1 to 256, or an object of such by cell, as {BY_CELL}")
-            for value in (
-                0,
-                257,
-                {},
-                {"1s-0r": 3},
-                {"other": 0},
-                {"2s-1r": "4", "other": 1},
-                {"1s": 1, "other": 1},
-                {"1s": 1, "1s-0r": 1, "other": 1},
-                {"1s-0r": 257, "other": 1},
-                {"1s-0rx": 1, "other": 1},
-                {"١s-0r": 1, "other": 1},
-            )
+            ("cell_clients", value, BY_CELL)
+            for value in (3, [], {"1s-0r": 0}, {"2s-1r": "4"}, {"1s": 1}, {"1s": 1, "1s-0r": 1}, {"1s-0r-2n": 1})
         ),
     ],
 )
@@ -162,11 +150,6 @@ def test_ports_are_those_that_there_are():
     assert taken == list(range(1, 65_536)) and not re.fullmatch(PORT, "080")
 
 
-def test_a_cell_has_a_value_of_its_own_or_that_of_all_others():
-    by_cell = {"1s-0r": 3, "other": 5}
-    assert [of_cell(by_cell, "1s-0r"), of_cell(by_cell, "2s-1r"), of_cell(7, "1s-0r")] == [3, 5, 7]
-
-
 def test_parameters_are_checked_where_bytes_decide_the_rows_too():
     given = resolved("corpus_bytes:8300000,epochs:2")
     assert check(given | {"rows_per_epoch": 0})["rows_per_epoch"] == 0
@@ -234,20 +217,18 @@ def test_a_single_number_may_be_given_without_a_list():
     assert check(defaults() | {"sequential_proportions_permille": 200})["sequential_proportions_permille"] == [200]
 
 
-@pytest.mark.parametrize("given", [7, {"1s-0r": 3, "3s-2r": 4, "other": 5}])
-def test_clients_may_differ_by_cell(given):
-    source = loader.render_template_from_file(
-        str(TRACK / "track.json"), {"capacity_clients": given}, complete_track_params=None
-    )
-    assert check(resolved(json.dumps({"capacity_clients": given})))["capacity_clients"] == given
-    of = given if isinstance(given, dict) else {"other": given}
+@pytest.mark.parametrize("of", [{}, {"1s-0r": 3, "3s-2r": 4}])
+def test_clients_may_differ_by_cell(of):
+    given = {"capacity_clients": 5, "cell_clients": of, "capacity_nodes": [2, 0]}
+    source = loader.render_template_from_file(str(TRACK / "track.json"), given, complete_track_params=None)
+    assert check(resolved(json.dumps(given)))["cell_clients"] == of
     seen = set()
     for challenge in json.loads(source)["challenges"]:
         for task in challenge["schedule"] if challenge["name"].startswith("capacity-") else []:
             for load in task["parallel"]["tasks"] if "parallel" in task else []:
                 if load.get("name", "").startswith(("query-", "index-")) and "clients" in load:
                     cell = "-".join(load["name"].split("-")[1:3])
-                    assert load["clients"] == of.get(cell, of["other"]), (challenge["name"], load)
+                    assert load["clients"] == of.get(cell, 5), (challenge["name"], load)
                     seen.add(challenge["name"])
     assert seen == {"capacity-query", "capacity-indexing", "capacity-mixed", "capacity-curve"}
 

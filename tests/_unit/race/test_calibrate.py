@@ -11,7 +11,7 @@ from _tools.report.race import IncompleteError, Race
 
 SHORT = {
     "keep_words": True,
-    "capacity_clients": {"other": 16},
+    "cell_clients": {},
     "passes": 1,
     "first_pass_seconds": 5,
     "cell_warmup_seconds": 0,
@@ -47,32 +47,32 @@ def test_a_target_that_is_busy_keeps_its_clients_after_one_short_race(calibrated
     raced, left = calibrated("seed:7", busy=[0.97])
     assert list(raced) == ["x-clients-1"]
     assert raced["x-clients-1"] == SHORT | {"seed": 7}
-    assert left == {"seed": 7, "keep_words": True, "capacity_clients": {"other": 16}}
+    assert left == {"seed": 7, "keep_words": True, "cell_clients": {}}
 
 
 def test_clients_of_idle_cells_grow_until_a_node_is_at_its_limit(calibrated):
-    raced, left = calibrated('{"capacity_clients": {"1s-0r": 2, "other": 10}}', busy=[0.5, 0.85, 0.97])
-    assert [of["capacity_clients"]["1s-0r"] for of in raced.values()] == [2, 4, 6]  # 2 x 0.95 / 0.5; then by half
-    assert [of["capacity_clients"].get("2s-1r") for of in raced.values()] == [None, 19, 29]
-    assert left["capacity_clients"] == raced["x-clients-3"]["capacity_clients"]
-    assert left["capacity_clients"]["other"] == 10
+    raced, left = calibrated('{"cell_clients": {"1s-0r": 2}, "capacity_clients": 10}', busy=[0.5, 0.85, 0.97])
+    assert [of["cell_clients"]["1s-0r"] for of in raced.values()] == [2, 4, 6]  # 2 x 0.95 / 0.5; then by half
+    assert [of["cell_clients"].get("2s-1r") for of in raced.values()] == [None, 19, 29]
+    assert left["cell_clients"] == raced["x-clients-3"]["cell_clients"]
+    assert left["capacity_clients"] == 10
 
 
 def test_it_ends_after_three_races_and_takes_what_the_last_one_advises(calibrated):
     raced, left = calibrated(busy=[0.8] * 3)
     assert len(raced) == 3
-    assert left["capacity_clients"]["1s-0r"] == 54  # 16, 24, 36
+    assert left["cell_clients"]["1s-0r"] == 54  # 16, 24, 36
 
 
 def test_there_are_no_more_clients_than_a_cell_may_have(calibrated):
     raced, left = calibrated("capacity_clients:200", busy=[0.1] * 3)
-    assert len(raced) == 2 and left["capacity_clients"]["1s-0r"] == 256
+    assert len(raced) == 2 and left["cell_clients"]["1s-0r"] == 256
 
 
 def test_of_nodes_that_are_held_to_no_share_it_is_said_that_nothing_can_be_told(calibrated, monkeypatch, capsys):
     monkeypatch.setattr(Race, "shares", lambda race: {})
     raced, left = calibrated(busy=[0.1])
-    assert len(raced) == 1 and left["capacity_clients"] == {"other": 16}
+    assert len(raced) == 1 and left["cell_clients"] == {}
     assert "held to no share of the CPU, so it cannot be told" in capsys.readouterr().out
 
 
