@@ -114,8 +114,8 @@ COMMON = (
     ),
     Many(
         "capacity_nodes",
-        "Data nodes that hold the shards of a cell and take its requests, those of the first hosts in order of address "
-        "(0 for all); the others are idle, and cells with more replicas than such nodes hold are left out.",
+        "Data nodes that hold the shards of a cell and take its requests (0 for all); the others are idle, and cells "
+        "with more replicas than so many hold are left out.",
         "nodes",
         True,
         low=0,

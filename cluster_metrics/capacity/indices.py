@@ -17,7 +17,7 @@ from ..core.index import index_body as body_of
 from ..core.rounds import Guard, Params, outcome, round_result, timed
 from ..corpus.prepared import Prepared
 from ..wire.bulk import load_all, with_actions
-from ..wire.hosts import node_names
+from ..wire.hosts import node_names, some
 from ..wire.requests import all_shards, aside, get, request, touch
 from .nodes import check_nodes, data_nodes, settle
 from .words import FIELDS, Words
@@ -38,17 +38,26 @@ class Shape(NamedTuple):
 
     :param shards: primary ones.
     :param replicas: of each.
-    :param nodes: that hold them, those of the first hosts in order of address; 0 for all that hold data.
+    :param nodes: that hold them; 0 for all that hold data.
+    :param first: the place of the first of these among the hosts, in order of address.
     """
 
     shards: int
     replicas: int
-    nodes: int
+    nodes: int = 0
+    first: int = 0
 
     @property
     def copies(self) -> int:
         """Of all its shards."""
         return self.shards * (1 + self.replicas)
+
+    def within(self, hosts: Sequence[str]) -> list[str]:
+        """The names of the nodes that hold them; none where all do.
+
+        :param hosts: the names of the nodes behind the hosts.
+        """
+        return some(hosts, self.first, self.nodes) if self.nodes else []
 
 
 def index_of(place: str) -> str:
@@ -165,7 +174,7 @@ class BuildWords(Guard):
         for shards in {1, *numbers}:
             await delete_own_index(es, base_of(shards))
         for place, shape in indices.items():
-            await settle(es, index_of(place), shape.copies, nodes, within=hosts[: shape.nodes])
+            await settle(es, index_of(place), shape.copies, nodes, within=shape.within(hosts))
             if problem := await self._miscount(es, index_of(place), params):
                 raise exceptions.RallyAssertionError(problem)
         return load_s
@@ -205,8 +214,9 @@ class PreparePass(Guard):
     """Goes ahead of a pass: has the indices of all its cells stand, started and evenly spread, and notes which node
     holds what. Where documents are indexed and nothing is searched, the indices are made anew.
 
-    Mandatory keys: ``cells`` (each with ``cell``, ``index``, ``shards``, ``replicas``, ``nodes`` and ``rate``),
-    ``pass``, ``parameters``, and ``bodies``: of the indices to be made anew, by their place; none to leave them.
+    Mandatory keys: ``cells`` (each with ``cell``, ``index``, ``shards``, ``replicas``, ``nodes``, ``first`` and
+    ``rate``), ``pass``, ``parameters``, and ``bodies``: of the indices to be made anew, by their place; none to leave
+    them.
 
     :raises esrally.exceptions.RallyAssertionError: when that takes more than ten minutes, or a node has left since the
         first pass; this ends the race.
@@ -236,7 +246,7 @@ class PreparePass(Guard):
 
     async def _settled(self, es: Any, of: Mapping[str, Any]) -> dict[str, list[str]]:
         shape = _shape(of)
-        return await settle(es, index_of(of["index"]), shape.copies, self._nodes, within=self._hosts[: shape.nodes])
+        return await settle(es, index_of(of["index"]), shape.copies, self._nodes, within=shape.within(self._hosts))
 
     async def _prepared(self, es: Any, of: Mapping[str, Any], number: int) -> dict[str, Any]:
         table, absolute_time = await self._settled(es, of), time.time()
@@ -267,7 +277,7 @@ class DropWords(Guard):
 
 
 def _shape(of: Mapping[str, Any]) -> Shape:
-    return Shape(of["shards"], of["replicas"], of["nodes"])
+    return Shape(of["shards"], of["replicas"], of["nodes"], of["first"])
 
 
 async def _hosts(es: Any, shapes: Iterable[Shape]) -> list[str]:
@@ -277,7 +287,7 @@ async def _hosts(es: Any, shapes: Iterable[Shape]) -> list[str]:
 
 def _within(shape: Shape, hosts: Sequence[str], setting: str = WITHIN) -> dict[str, str]:
     """The setting that keeps an index to some of the nodes; none where all may hold it."""
-    return {setting: ",".join(hosts[: shape.nodes])} if shape.nodes else {}
+    return {setting: ",".join(shape.within(hosts))} if shape.nodes else {}
 
 
 async def _drop(es: Any, values: Values) -> None:
@@ -303,8 +313,8 @@ class CapacityParams(Params):
 
 
 class BuildWordsParams(CapacityParams):
-    """Mandatory key: ``cells``, each with ``index``, ``shards``, ``replicas`` and ``nodes``. Track parameters:
-    ``words_mapping``, ``refresh_interval``, ``keep_words``, ``delete_foreign_index``."""
+    """Mandatory key: ``cells``, each with ``index``, ``shards``, ``replicas``, ``nodes`` and ``first``. Track
+    parameters: ``words_mapping``, ``refresh_interval``, ``keep_words``, ``delete_foreign_index``."""
 
     def params(self) -> dict[str, Any]:
         indices = {of["index"]: _shape(of) for of in self.operation["cells"]}

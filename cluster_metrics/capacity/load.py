@@ -23,12 +23,12 @@ QUERIES = 10_000
 class QueryRunner(Runner):
     """One search by one client. The response is filtered to what is checked; the target still fetches the hits.
 
-    Mandatory keys: ``cell``, ``pass``, ``nodes`` (those of the first hosts alone are asked; 0 for all), ``path``,
-    ``body``. A search of which shards failed, or that timed out, counts as an error.
+    Mandatory keys: ``cell``, ``pass``, ``nodes`` (so many hosts are asked; 0 for all) and ``first`` (the place of the
+    first of them), ``path``, ``body``. A search of which shards failed, or that timed out, counts as an error.
     """
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
-        keep_to(es, params["nodes"])
+        keep_to(es, params["first"], params["nodes"])
         response = await request(once(es), "POST", params["path"], params["body"])
         shards = response["_shards"]
         failed = shards["failed"] or response["timed_out"]
@@ -44,15 +44,15 @@ class QueryRunner(Runner):
 class IndexRunner(Runner):
     """Indexes one document by a request of its own, or several by ``_bulk``.
 
-    Mandatory keys: ``cell``, ``pass``, ``nodes`` (as of searches), ``index``, ``documents`` (lines of JSON). A document
-    that a replica failed to take counts as an error.
+    Mandatory keys: ``cell``, ``pass``, ``nodes`` and ``first`` (as of searches), ``index``, ``documents`` (lines of
+    JSON). A document that a replica failed to take counts as an error.
 
     :raises esrally.exceptions.RallyAssertionError: when it is forbidden; this ends the race.
     """
 
     async def __call__(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         index, documents = params["index"], params["documents"]
-        keep_to(es, params["nodes"])
+        keep_to(es, params["first"], params["nodes"])
         if len(documents) > 1:
             counts = await send_bulk(es, index, with_actions(documents), len(documents))
             errors, what = counts.errors, counts.problem()

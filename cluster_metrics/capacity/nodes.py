@@ -1,7 +1,6 @@
 """The data nodes of the target: whether they are there and have room, and which of them holds which shards."""
 
 import asyncio
-import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -128,14 +127,13 @@ class CheckGrid(Guard):
         return {}
 
     async def _check_sizes(self, es: Any, numbers: Sequence[int], replicas: int, data: Sequence[str]) -> None:
-        """Whether there are so many data nodes behind the hosts, and each number of them holds the fewest replicas."""
+        """Whether all hosts are data nodes, and enough of them, and each number holds the fewest replicas."""
         names = await node_names(es)
-        found = sum(1 for _ in itertools.takewhile(data.__contains__, names))
-        if max(numbers) > found:
+        if max(numbers) > len(names) or not set(names) <= set(data):
             raise exceptions.RallyAssertionError(
                 f"track parameter [capacity_nodes] asks for {counted(max(numbers), 'data node')} that take requests; "
-                f"the first {found} of the hosts are such, by order of address ({', '.join(names)}): give Rally the "
-                "hosts of as many, and race without COORDINATOR"
+                f"the hosts are of {', '.join(names)}: give Rally those of data nodes alone, of as many, and race "
+                "without COORDINATOR"
             )
         if replicas >= min(numbers):
             raise exceptions.RallyAssertionError(

@@ -1,16 +1,28 @@
 """The hosts that Rally was given, in the order of their addresses, and requests to some of them alone."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from .requests import get
 
+Of = TypeVar("Of")
 
-def keep_to(es: Any, first: int) -> None:
-    """Has a client send to the first so many hosts alone; 0 for all. Rally makes one client for each task and client of
-    it, so no other request is meant."""
-    if getattr(es, "kept_to", 0) != first:
-        es.kept_to = first
-        _send_to(es, _hosts(es)[: first or None])
+
+def some(hosts: Sequence[Of], first: int, number: int) -> list[Of]:
+    """So many of the hosts, from one of them on and in turn; all for 0.
+
+    :param first: place of that one, counted on from the end.
+    """
+    start = first % len(hosts)
+    return [*hosts[start:], *hosts[:start]][: number or None]
+
+
+def keep_to(es: Any, first: int, number: int) -> None:
+    """Has a client send to some of the hosts alone, see :func:`some`. Rally makes one client for each task and client
+    of it, so no other request is meant."""
+    if number and getattr(es, "kept_to", None) != (first, number):
+        es.kept_to = first, number
+        _send_to(es, some(_hosts(es), first, number))
 
 
 async def node_names(es: Any) -> list[str]:

@@ -36,25 +36,25 @@ def parts(table, costs=INDEX_COSTS):
 def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v1", shape=None, on=NODES, **changes):
     """A race of a grid of 1 to 3 shards and 0 to 2 replicas, as far as the nodes hold them.
 
-    :param on: nodes.
+    :param on: nodes of the cluster.
     :param shape: factors on throughput by cell.
     :param changes: of its properties: ``parameters``, ``document``, ``failed``, ``busy`` (the part of its share that
         each node uses), ``process`` (cores of the busiest process of Rally), ``of_pass`` (factors on throughput by
         pass), ``compiling`` (by pass, the part of its CPU time in which the first node compiles), ``times`` (by cell,
-        when a part of its requests was sent, as part of its time), or of capacity-mixed ``docs`` (documents a second of
-        its cells) and ``together``.
+        when a part of its requests was sent, as part of its time), ``nodes`` (numbers of nodes of its cells; default
+        0 for all), or of capacity-mixed ``docs`` (documents a second of its cells) and ``together``.
     """
     rng = np.random.default_rng(3)
     samples, at = [], 0
-    for number in range(passes + 1):
-        for shards in (1, 2, 3):
-            for replicas in range(min(3, on)):
-                for docs in changes.get("docs", (50, 150)) if challenge == "capacity-mixed" else (0,):
-                    at += 10_000
-                    noise = np.exp(spread * rng.standard_normal()) * (shape or {}).get(f"{shards}s-{replicas}r", 1.0)
-                    noise *= changes.get("of_pass", {}).get(number, 1.0)
-                    of = (challenge, number, shards, replicas, docs, noise, at)
-                    samples += _cell(*of, model.spread(on, shards, replicas), changes.get("busy", 1.0) * cores, changes)
+    rates = changes.get("docs", (50, 150)) if challenge == "capacity-mixed" else (0,)
+    for number, nodes, shards in itertools.product(range(passes + 1), changes.get("nodes", (0,)), (1, 2, 3)):
+        for replicas, docs in itertools.product(range(min(3, nodes or on)), rates):
+            at += 10_000
+            noise = np.exp(spread * rng.standard_normal()) * (shape or {}).get(f"{shards}s-{replicas}r", 1.0)
+            noise *= changes.get("of_pass", {}).get(number, 1.0)
+            of = (challenge, number, shards, replicas, nodes, docs, noise, at)
+            table = model.spread(nodes or on, shards, replicas)
+            samples += _cell(*of, table, changes.get("busy", 1.0) * cores, changes)
     parameters = {
         "passes": passes,
         "words_mapping": "heavy",
@@ -70,10 +70,11 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
     return Race(document, samples, changes.get("failed", {}), parameters, nodes, {}, True)
 
 
-def _cell(challenge, number, shards, replicas, docs, noise, at, table, cores, changes):
+def _cell(challenge, number, shards, replicas, on, docs, noise, at, table, cores, changes):
     name, together = f"{shards}s-{replicas}r", changes.get("together", model.Together())
-    meta = {"cell": name + (f"-{docs}" if docs else ""), "pass": number, "success": True}
-    more = {"shards": shards, "replicas": replicas, "rate": docs, "documents": DOCUMENTS}
+    behind = (f"-{on}n" if on else "") + (f"-{docs}" if docs else "")
+    meta = {"cell": name + behind, "pass": number, "success": True}
+    more = {"shards": shards, "replicas": replicas, "nodes": on, "rate": docs, "documents": DOCUMENTS}
     yield Sample("capacity-prepare", at, "prepare", 1.0, meta | more | {"shard_table": json.dumps(table)})
     query_s, index_s = COSTS.seconds(table, shards, DOCUMENTS), INDEX_COSTS.seconds(table)
     rates = {"capacity-index": docs or noise / index_s}

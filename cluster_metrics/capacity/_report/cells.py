@@ -240,9 +240,9 @@ def passes_of(cells: Mapping[str, Cell]) -> Iterator[tuple[Cell, int, Pass]]:
             yield cell, number_of, one
 
 
-def nodes_of(race: Race) -> int:
-    """How many nodes of its target hold data."""
-    return max((len(json.loads(of.meta["shard_table"])) for of in race.of(PREPARE)), default=0)
+def sizes_of(race: Race) -> list[int]:
+    """The numbers of data nodes that its cells have."""
+    return sorted({len(json.loads(of.meta["shard_table"])) for of in race.of(PREPARE)})
 
 
 def kinds_of(race: Race) -> list[str]:

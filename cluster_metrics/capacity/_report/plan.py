@@ -203,7 +203,9 @@ def _extrapolations(best: Layout, goal: Goal, found: Cells) -> Iterable[str]:
 
 def _doubts(races: Sequence[Race]) -> Iterable[str]:
     for race in races:
-        yield f"Race [{race.id}]: {race.challenge} on {count(capacity.nodes_of(race), 'data node')}, {raced(race)}."
+        *fewer, most = capacity.sizes_of(race)
+        beside = f", and cells on {', '.join(map(str, fewer))} of them" if fewer else ""
+        yield f"Race [{race.id}]: {race.challenge} on {count(most, 'data node')}{beside}, {raced(race)}."
         if not race.document.get("results"):
             yield f"**Warning:** race [{race.id}] was not finished."
         if any("cpu_held_by" in node for node in race.target):

@@ -90,7 +90,7 @@ def beside_documents(races: Sequence[Race], models: Models) -> str:
 def unseen(races: Sequence[Race]) -> str:
     """What costs that are fitted to all but the greatest number of nodes expect of this one, against its cells; empty
     where neither searches nor documents were raced on three numbers of nodes, or by too few cells."""
-    most = max((capacity.nodes_of(race) for race in races if race.challenge in KINDS), default=0)
+    most = max((size for race in races if race.challenge in KINDS for size in capacity.sizes_of(race)), default=0)
     known = cells_of(races).of_fewer(most).told()
     smaller = sorted(set.union(*known.sizes()))
     if not smaller:

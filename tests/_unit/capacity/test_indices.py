@@ -25,7 +25,7 @@ DISK = {"total": {"available_in_bytes": 9, "total_in_bytes": 10}}
 FIELDS = {field: {"type": "text", "analyzer": "heavy"} for field in ("field1", "field2")}
 BUILD = {
     "parameters": {"keep_words": True, "delete_foreign_index": False},
-    "indices": {"1s-0r": Shape(1, 0, 0), "3s-2r": Shape(3, 2, 0)},
+    "indices": {"1s-0r": Shape(1, 0), "3s-2r": Shape(3, 2)},
     "body": {"mappings": {"_meta": MARKS, "properties": FIELDS}, "settings": {"index.refresh_interval": "30s"}},
     "documents": 7,
     "counts": [SimpleNamespace(query={}, documents=7, what="")],
@@ -34,7 +34,7 @@ BUILD = {
 
 def left(place, meta=None, analyzer="heavy", second=None, within=None, **changes):
     """What an index answers that another race left."""
-    shards, replicas, _ = BUILD["indices"][place]
+    shards, replicas, *_ = BUILD["indices"][place]
     properties = {"timestamp": {"type": "date"}, **{field: {"type": "text", "analyzer": analyzer} for field in FIELDS}}
     properties["field2"]["analyzer"] = second or analyzer
     mapping = {"_meta": MARKS | {"race": "earlier"} | (meta or {}), "properties": properties}
@@ -133,7 +133,7 @@ def test_an_index_that_somebody_else_made_is_dropped_only_where_that_is_asked_fo
 
 
 CELLS = [
-    {"cell": f"{place}-{rate}", "index": place, "shards": 1, "replicas": replicas, "nodes": 0, "rate": rate}
+    {"cell": f"{place}-{rate}", "index": place, "shards": 1, "replicas": replicas, "nodes": 0, "first": 0, "rate": rate}
     for place, replicas in (("1s-0r", 0), ("1s-1r", 1))
     for rate in (50, 100)
 ]
@@ -295,7 +295,7 @@ class Waiting(FakeEs):
 def test_documents_are_loaded_once_and_each_place_of_the_grid_is_a_merged_clone_with_replicas(places, tmp_path):
     documents = tmp_path / "documents.json"
     documents.write_text('{"field1":"a"}\n' * 7)
-    indices = {place: Shape(int(place[0]), int(place[3]), 0) for place in places}
+    indices = {place: Shape(int(place[0]), int(place[3])) for place in places}
     most = max(shape.shards for shape in indices.values())
     body = {"mappings": {"_meta": MARKS}}
     body["settings"] = {"index.number_of_shards": most, "index.number_of_replicas": 0}
@@ -312,7 +312,7 @@ def test_documents_are_loaded_once_and_each_place_of_the_grid_is_a_merged_clone_
     assert cluster.loaded == 7 and found["documents"] == found["weight"] == 7 and found["load_s"] > 0
     wanted = {"blocked": None, "node": "", "merged": True}
     made = {name.removeprefix("cluster-metrics-words-"): of for name, of in cluster.indices.items()}
-    expected = {place: {"shards": s, "replicas": r} | wanted for place, (s, r, _) in indices.items()}
+    expected = {place: {"shards": s, "replicas": r} | wanted for place, (s, r, *_) in indices.items()}
     assert {
         place: of | {"blocked": of["blocked"] or None, "node": of["node"] or ""} for place, of in made.items()
     } == expected
@@ -324,7 +324,7 @@ def test_documents_are_loaded_once_and_each_place_of_the_grid_is_a_merged_clone_
 )
 def test_a_shard_that_is_not_refreshed_or_merged_ends_the_race(path, times, said, tmp_path):
     (documents := tmp_path / "documents.json").write_text('{"field1":"a"}\n' * 7)
-    changes = {"indices": {"1s-0r": Shape(1, 0, 0)}, "documents_file": str(documents)}
+    changes = {"indices": {"1s-0r": Shape(1, 0)}, "documents_file": str(documents)}
     changes["body"] = {"mappings": {}, "settings": {"index.number_of_shards": 1, "index.number_of_replicas": 0}}
     changes["parameters"] = BUILD["parameters"] | {"keep_words": False}
     cluster, asked = Cluster(), []
@@ -342,7 +342,7 @@ def test_a_shard_that_is_not_refreshed_or_merged_ends_the_race(path, times, said
 def test_an_index_that_does_not_hold_the_corpus_ends_the_race(tmp_path):
     documents = tmp_path / "documents.json"
     documents.write_text('{"field1":"a"}\n' * 7)
-    changes = {"indices": {"1s-0r": Shape(1, 0, 0)}, "documents_file": str(documents)}
+    changes = {"indices": {"1s-0r": Shape(1, 0)}, "documents_file": str(documents)}
     changes["body"] = {"mappings": {}, "settings": {"index.number_of_shards": 1, "index.number_of_replicas": 0}}
     changes["counts"] = [SimpleNamespace(query={}, documents=n, what=what) for n, what in ((7, ""), (8, " that match"))]
     changes["parameters"] = BUILD["parameters"] | {"keep_words": False}
@@ -377,7 +377,7 @@ def body_of(shards, routing_shards, analyzer, more=()):
 
 def test_the_words_are_loaded_into_most_shards_from_which_all_numbers_can_be_made(tmp_path):
     track = track_of(Words(20), root=tmp_path, indices={"cluster-metrics-words": WORDS_BODY})
-    places = {"2s-1r": Shape(2, 1, 0), "3s-0r": Shape(3, 0, 0), "4s-2r-3n": Shape(4, 2, 3)}
+    places = {"2s-1r": Shape(2, 1), "3s-0r": Shape(3, 0), "4s-2r-3n": Shape(4, 2, 3, 1)}
     cells = [{"index": place, **shape._asdict()} for place, shape in places.items()]
     parameters = {"words_mapping": "light", "refresh_interval": "30s"}
     found = BuildWordsParams(track, {"cells": [*cells, cells[0]], "parameters": parameters}).params()
@@ -397,8 +397,8 @@ def test_before_a_pass_the_indices_of_its_cells_are_made_anew_where_that_is_aske
     track = track_of(Words(20), root=tmp_path, indices={"cluster-metrics-words": WORDS_BODY})
     operation = {"anew": anew, "pass": 1, "parameters": {"words_mapping": "light", "refresh_interval": refreshed}}
     operation["cells"] = [
-        {"index": "2s-1r", "shards": 2, "replicas": 1, "nodes": 0},
-        {"index": "3s-0r", "shards": 3, "replicas": 0, "nodes": 0},
+        {"index": "2s-1r", "shards": 2, "replicas": 1, "nodes": 0, "first": 0},
+        {"index": "3s-0r", "shards": 3, "replicas": 0, "nodes": 0, "first": 0},
     ]
     bodies = {"2s-1r": body_of(2, 2, "light"), "3s-0r": body_of(3, 3, "light")}
     bodies["2s-1r"]["settings"]["index.number_of_replicas"] = 1

@@ -19,7 +19,7 @@ from cluster_metrics.capacity.words import Words
 @pytest.mark.parametrize("failed, errors", [(0, 0), (1, 1), (2, 1)])
 def test_a_document_is_one_error_however_many_replicas_failed_to_take_it(failed, errors):
     es = FakeEs(lambda *_: {"_shards": {"failed": failed}})
-    params = {"cell": "1s-2r", "pass": 1, "nodes": 0, "index": "i", "documents": [b"{}\n"]}
+    params = {"cell": "1s-2r", "pass": 1, "nodes": 0, "first": 0, "index": "i", "documents": [b"{}\n"]}
     found = asyncio.run(IndexRunner()(es, params))
     assert (found["weight"], found["success-count"], found["error-count"]) == (1, 1 - errors, errors)
     assert found["success"] is not bool(errors)
@@ -28,8 +28,8 @@ def test_a_document_is_one_error_however_many_replicas_failed_to_take_it(failed,
 @pytest.mark.parametrize("status, ends", [(429, False), (503, False), (403, True)])
 def test_what_is_refused_is_sent_once_and_ends_the_race_where_it_is_forbidden(status, ends):
     es = FakeEs(lambda *_: Refused(status, "some_exception", "for a reason"))
-    search = {"cell": "1s-2r", "pass": 1, "nodes": 0, "path": "/i/_search", "body": {}}
-    document = {"cell": "1s-2r", "pass": 1, "nodes": 0, "index": "i", "documents": [b"{}\n"]}
+    search = {"cell": "1s-2r", "pass": 1, "nodes": 0, "first": 0, "path": "/i/_search", "body": {}}
+    document = {"cell": "1s-2r", "pass": 1, "nodes": 0, "first": 0, "index": "i", "documents": [b"{}\n"]}
     with pytest.raises(elasticsearch.ApiError):
         asyncio.run(QueryRunner()(es, search))
     with pytest.raises(exceptions.RallyAssertionError if ends else elasticsearch.ApiError):
@@ -86,7 +86,9 @@ def test_documents_sent_at_once_are_one_bulk_request_of_which_errors_are_counted
 def test_two_documents_are_one_bulk_request_of_both():
     es = FakeEs(lambda *_: {"took": 1, "errors": False})
     found = asyncio.run(
-        IndexRunner()(es, {"cell": "1s-2r", "pass": 1, "nodes": 0, "index": "i", "documents": [b"{}\n"] * 2})
+        IndexRunner()(
+            es, {"cell": "1s-2r", "pass": 1, "nodes": 0, "first": 0, "index": "i", "documents": [b"{}\n"] * 2}
+        )
     )
     assert [body for *_, body in es.requests] == [b'{"index":{}}\n{}\n' * 2]
     assert (found["weight"], found["success-count"], found["success"]) == (2, 2, True)
@@ -94,7 +96,9 @@ def test_two_documents_are_one_bulk_request_of_both():
 
 def test_one_document_is_a_request_of_its_own():
     es = FakeEs(lambda *_: {"_shards": {"failed": 0}})
-    asyncio.run(IndexRunner()(es, {"cell": "1s-2r", "pass": 1, "nodes": 0, "index": "i", "documents": [b"{}\n"]}))
+    asyncio.run(
+        IndexRunner()(es, {"cell": "1s-2r", "pass": 1, "nodes": 0, "first": 0, "index": "i", "documents": [b"{}\n"]})
+    )
     assert es.requests == [("POST", "/i/_doc?filter_path=_shards", b"{}\n")]
 
 
@@ -104,7 +108,9 @@ def test_a_search_records_what_it_took_and_found_and_succeeds_if_all_shards_answ
     answer = {"took": 7, "timed_out": timed_out, "_shards": shards, "hits": {"total": {"value": 10_000}}}
     es = FakeEs(lambda *_: answer)
     found = asyncio.run(
-        QueryRunner()(es, {"cell": "1s-2r", "pass": 3, "nodes": 0, "path": "/i/_search", "body": {"query": {}}})
+        QueryRunner()(
+            es, {"cell": "1s-2r", "pass": 3, "nodes": 0, "first": 0, "path": "/i/_search", "body": {"query": {}}}
+        )
     )
     assert es.requests == [("POST", "/i/_search", {"query": {}})]
     expected = {"cell": "1s-2r", "pass": 3, "took": 7, "hits": 10_000, "success": True, "error-count": 0}

@@ -33,6 +33,21 @@ def test_costs_of_one_and_two_nodes_are_held_against_three():
         assert float(of) < 5 and float(of) <= float(most) < 15
 
 
+def test_cells_of_one_and_two_nodes_of_a_race_are_held_against_those_of_three():
+    goal = Goal(docs=300, searches=0, replicas=0)
+    race = made("i", "capacity-indexing", passes=6, nodes=(1, 2, 0))
+    text = plan([race], goal)
+    assert "- Race [i]: capacity-indexing on 3 data nodes, and cells on 1, 2 of them, raced " in text
+    held = text.split("## More nodes than it was fitted to\n")[1]
+    assert "By cells of 1 and 2 nodes alone, against those of 3: " in held
+    rows = [line.split(" | ")[1].strip() for line in held.splitlines() if line.startswith("| documents")]
+    assert rows == [f"{s}s-{r}r" for s in (1, 2, 3) for r in (0, 1, 2)]
+    assert float(re.search(r"Error, documents: (.+) % in the median", held)[1]) < 5
+    assert "More nodes" not in plan(
+        [replace(race, samples=[s for s in race.samples if "-2n" not in s.meta["cell"]])], goal
+    )
+
+
 def test_a_race_of_another_challenge_is_none_of_more_nodes():
     races = [made(f"q-{on}", "capacity-query", passes=6, on=on) for on in (1, 2, 3)]
     other = made("c-4", "capacity-query", on=4, document={"challenge": "capacity-curve"})

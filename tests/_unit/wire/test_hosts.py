@@ -33,17 +33,24 @@ class Es:
         return [self.transport.node_pool.get().config.port for _ in range(6)]
 
 
-def test_requests_are_kept_to_the_first_hosts_by_address_in_turn():
-    es = Es(9202, 9200, 9201)
-    for first, ports in ((0, {9200, 9201, 9202}), (2, {9200, 9201}), (1, {9200}), (3, {9200, 9201, 9202})):
-        keep_to(es, first)
+def test_requests_are_kept_to_so_many_hosts_by_address_in_turn():
+    for first, number, ports in (
+        (0, 0, {9200, 9201, 9202}),
+        (7, 0, {9200, 9201, 9202}),
+        (0, 2, {9200, 9201}),
+        (2, 2, {9202, 9200}),
+        (4, 1, {9201}),
+        (5, 3, {9200, 9201, 9202}),
+    ):
+        es = Es(9202, 9200, 9201)
+        keep_to(es, first, number)
         asked = es.asked()
         assert {asked.count(port) for port in ports} == {6 // len(ports)} and set(asked) == ports
 
 
 def test_a_host_that_did_not_answer_is_asked_again_and_no_other():
     es = Es(9202, 9200, 9201)
-    keep_to(es, 1)
+    keep_to(es, 0, 1)
     es.transport.node_pool.mark_dead(es.transport.node_pool.get())
     assert set(es.asked()) == {9200}
 
