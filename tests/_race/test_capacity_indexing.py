@@ -21,6 +21,7 @@ UNIFIED = Path("/sys/fs/cgroup/cgroup.controllers")
 
 def test_the_plain_command_starts_the_three_nodes_that_it_needs(tmp_path):
     changes = {"capacity_shards": [1], "capacity_replicas": [0, 2], "capacity_bulk_size": 2, "cell_seconds": 6}
+    changes |= {"capacity_nodes": [1, 0], "cell_clients": {"1s-2r": 3}}
     grid = params(tmp_path / "params.json", **changes)
     try:
         race = make("race", TEST_MODE=1, CHALLENGE="capacity-indexing", RACE_ID="i", PARAMS=grid, WORK=WORK)
@@ -33,7 +34,13 @@ def test_the_plain_command_starts_the_three_nodes_that_it_needs(tmp_path):
         ]
         with open(WORK / "reports" / "i" / "es_profile_capacity.csv") as f:
             rows = list(csv.DictReader(f))
-        assert {(row["cell"], row["pass"]) for row in rows} == {(c, n) for c in ("1s-0r", "1s-2r") for n in "12"}
+        assert {(row["cell"], row["pass"]) for row in rows} == {
+            (c, n) for c in ("1s-0r", "1s-0r-1n", "1s-2r") for n in "12"
+        }
+        assert {(row["cell"], row["clients"]) for row in rows} == {("1s-0r", "2"), ("1s-0r-1n", "2"), ("1s-2r", "3")}
+        held = {row["cell"]: json.loads(row["shard_table"]) for row in rows}
+        assert held["1s-0r-1n"] == {"target-1": ["0p"]} and len(held["1s-0r"]) == 3
+        assert all("target-2" not in row["bottleneck"] for row in rows if row["cell"] == "1s-0r-1n")
         assert all(int(row["requests"]) > 5 for row in rows)
         assert {row["steady"] for row in rows} <= {"True", "False"}
         assert all(0 <= float(row["cut_s"]) <= (row["steady"] == "True") * 2 for row in rows), rows

@@ -209,7 +209,7 @@ class Cluster:
 
     def _placed(self, name):
         of = self.indices[name]
-        nodes = [of["node"]] if of["node"] else NODES
+        nodes = [of["node"]] if of["node"] else of.get("within", NODES)
         copies = [(str(n), kind) for n in range(of["shards"]) for kind in "p" + "r" * of["replicas"]]
         state = "INITIALIZING" if self._starting.pop(name, None) else "STARTED"
         return [
@@ -263,6 +263,8 @@ class Cluster:
         elif rest == ["_settings"]:
             of["blocked"] = body.get("index.blocks.write", of["blocked"])
             of["node"] = body.get("index.routing.allocation.require._name", of["node"])
+            if "index.routing.allocation.include._name" in body:
+                of["within"] = body["index.routing.allocation.include._name"].split(",")
         elif rest == ["_count"]:
             return {"count": 7}
         elif rest == ["_stats", "store"]:
@@ -289,13 +291,19 @@ class Waiting(FakeEs):
 
 @pytest.mark.parametrize(
     "places",
-    [["1s-0r"], ["2s-1r"], ["3s-0r", "3s-2r"], ["1s-0r", "1s-2r", "2s-1r", "3s-0r"], ["2s-0r", "4s-1r"]],
+    [["1s-0r"], ["2s-1r"], ["3s-0r", "3s-2r"], ["1s-0r", "1s-2r", "2s-1r", "3s-0r"], ["2s-0r-2n", "3s-1r-2n"]],
     ids=" ".join,
 )
-def test_documents_are_loaded_once_and_each_place_of_the_grid_is_a_merged_clone_with_replicas(places, tmp_path):
+def test_documents_are_loaded_once_and_each_place_of_the_grid_is_a_merged_clone_with_replicas(
+    places, tmp_path, monkeypatch
+):
+    async def node_names(es):
+        return NODES
+
+    monkeypatch.setattr("cluster_metrics.capacity.indices.node_names", node_names)
     documents = tmp_path / "documents.json"
     documents.write_text('{"field1":"a"}\n' * 7)
-    indices = {place: Shape(int(place[0]), int(place[3])) for place in places}
+    indices = {place: Shape(int(place[0]), int(place[3]), 2 * place.endswith("-2n"), 2) for place in places}
     most = max(shape.shards for shape in indices.values())
     body = {"mappings": {"_meta": MARKS}}
     body["settings"] = {"index.number_of_shards": most, "index.number_of_replicas": 0}
@@ -312,7 +320,10 @@ def test_documents_are_loaded_once_and_each_place_of_the_grid_is_a_merged_clone_
     assert cluster.loaded == 7 and found["documents"] == found["weight"] == 7 and found["load_s"] > 0
     wanted = {"blocked": None, "node": "", "merged": True}
     made = {name.removeprefix("cluster-metrics-words-"): of for name, of in cluster.indices.items()}
-    expected = {place: {"shards": s, "replicas": r} | wanted for place, (s, r, *_) in indices.items()}
+    expected = {
+        place: {"shards": s, "replicas": r} | wanted | ({"within": ["target-3", "target-1"]} if nodes else {})
+        for place, (s, r, nodes, _) in indices.items()
+    }
     assert {
         place: of | {"blocked": of["blocked"] or None, "node": of["node"] or ""} for place, of in made.items()
     } == expected

@@ -63,6 +63,7 @@ def test_documents_sent_at_once_are_one_bulk_request_of_which_errors_are_counted
         "cell": "1s-2r",
         "pass": 3,
         "nodes": 0,
+        "first": 0,
         "index": "i",
         "documents": [b'{"a":1}\n', b'{"a":2}\n', b'{"a":3}\n'],
     }
