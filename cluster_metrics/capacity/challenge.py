@@ -47,7 +47,7 @@ PASS = Operation(
                 *WHERE,
                 Key("shards", "shards", "primary shards"),
                 Key("replicas", "replicas", "replicas of each"),
-                Key("nodes", "nodes", "data nodes that hold them and take its requests; 0 for all"),
+                Key("data_nodes", "nodes", "nodes that hold them and take its requests; 0 for all"),
                 Key("rate", "1/s", "documents to be indexed beside searches, or requests of a load curve; 0 for none"),
                 Key("documents", "documents", "documents that the index holds"),
                 Key("shard_table", "", "which node holds which shards, as JSON text"),

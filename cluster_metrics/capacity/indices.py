@@ -253,7 +253,8 @@ class PreparePass(Guard):
         with es.new_request_context() as context:
             documents = (await request(es, "GET", f"/{index_of(of['index'])}/_count"))["count"]
         return {
-            **{key: of[key] for key in ("cell", "shards", "replicas", "nodes", "rate")},
+            **{key: of[key] for key in ("cell", "shards", "replicas", "rate")},
+            "data_nodes": of["nodes"],
             "pass": number,
             "documents": documents,
             "shard_table": json.dumps(table),

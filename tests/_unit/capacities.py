@@ -74,7 +74,7 @@ def _cell(challenge, number, shards, replicas, on, docs, noise, at, table, cores
     name, together = f"{shards}s-{replicas}r", changes.get("together", model.Together())
     behind = (f"-{on}n" if on else "") + (f"-{docs}" if docs else "")
     meta = {"cell": name + behind, "pass": number, "success": True}
-    more = {"shards": shards, "replicas": replicas, "nodes": on, "rate": docs, "documents": DOCUMENTS}
+    more = {"shards": shards, "replicas": replicas, "data_nodes": on, "rate": docs, "documents": DOCUMENTS}
     yield Sample("capacity-prepare", at, "prepare", 1.0, meta | more | {"shard_table": json.dumps(table)})
     query_s, index_s = COSTS.seconds(table, shards, DOCUMENTS), INDEX_COSTS.seconds(table)
     rates = {"capacity-index": docs or noise / index_s}
