@@ -62,7 +62,7 @@ CELL = (
     *INDEXED,
     Key("refresh_wall_ms", "ms", "wall time of the refresh at its end"),
     Key("store_bytes", "bytes", "primary shards after it, their segments not merged", optional=True),
-    Key("segments", "", "segments of these", optional=True),
+    Key("segments", "segments", "segments of these", optional=True),
     Key("asks_ms", "ms", "counting the documents of each node in the epoch after it, one by one", optional=True),
     Key("gc_ms", "ms", "garbage collections of the nodes that stop all else, while it sends"),
     Key("gc_count", "", "their number"),

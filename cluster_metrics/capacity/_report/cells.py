@@ -209,7 +209,8 @@ def _cells(race: Race, kind: str) -> dict[str, Cell]:
     cells = []
     for name, passes in found.items():
         meta = next(iter(passes.values())).prepared.meta
-        cells.append(Cell(name, meta["shards"], meta["replicas"], meta.get("data_nodes", 0), float(meta["rate"]), passes))
+        nodes = meta.get("data_nodes", 0)
+        cells.append(Cell(name, meta["shards"], meta["replicas"], nodes, float(meta["rate"]), passes))
     return {cell.name: cell for cell in sorted(cells, key=lambda c: (c.nodes, c.shards, c.replicas, c.rate))}
 
 

@@ -48,6 +48,13 @@ def test_a_record_says_what_its_samples_hold(name):
     assert all(index.startswith("cluster-metrics") for index in (*record.leaves, *record.drops))
 
 
+def test_a_key_is_a_text_in_all_samples_or_in_none():
+    """A metrics store maps a field by what it sees first, and refuses a text where that was a number."""
+    keys = [k for record in challenges().values() for of in record.operations for s in of.samples for k in s.keys]
+    units = {key.name: {other.unit == "" for other in keys if other.name == key.name} for key in keys}
+    assert [name for name, texts in units.items() if len(texts) > 1] == []
+
+
 def test_an_interval_takes_as_many_units_as_hold_a_median_between_them_in_95_of_100_cases():
     outside = [2 * 0.5**units for units in (Compared.least, Compared.least - 1)]
     assert outside[0] <= 0.05 < outside[1]
