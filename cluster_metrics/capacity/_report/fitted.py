@@ -75,10 +75,10 @@ class Models:
         """Searches a second that a cell carries beside so many documents a second: the busiest node's time that is
         left, by what a search takes of it."""
         assert self.queries
-        each = self.queries.seconds(cell.table, cell.shards, cell.documents)
+        each = cell.seconds(self.queries)
         taken = self.together.taken(model.most_copies(cell.table)) if documents else 0.0
         if self.indexing:
-            taken += documents * self.indexing.seconds(cell.table) * self.document_miss
+            taken += documents * cell.seconds(self.indexing) * self.document_miss
         return max(0.0, 1 - taken) / (each * self.search_miss)
 
     def busy(self, nodes: int, shards: int, goal: Goal) -> float:

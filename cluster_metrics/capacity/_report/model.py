@@ -116,6 +116,11 @@ class Measured:
         """Requests, or documents indexed, per second; one per pass."""
         return [one.rate for one in self.passes]
 
+    def seconds(self, model: "QueryModel | IndexModel") -> float:
+        """Seconds of the busiest node per request that a model expects, in the median of passes, each by where its
+        shards stood."""
+        return float(np.median([model.seconds(one.table, self.shards, self.documents) for one in self.passes]))
+
 
 @dataclass(frozen=True)
 class QueryModel:
@@ -229,7 +234,7 @@ class Together:
         terms, rest = [[0.0, 0.0]], [0.0]
         for of in cells:
             terms.append([1.0, most_copies(of.cell.table)])
-            rest.append(1 - of.left - of.documents * indexing.seconds(of.cell.table))
+            rest.append(1 - of.left - of.documents * of.cell.seconds(indexing))
         return cls(*map(float, optimize.nnls(np.array(terms), np.array(rest))[0]))
 
 
@@ -292,6 +297,6 @@ def held_out(cells: Sequence[Measured], of: type[QueryModel] | type[IndexModel])
         return [float("nan")] * len(cells)
     found = []
     for i, cell in enumerate(cells):
-        seconds = of.fitted([*cells[:i], *cells[i + 1 :]]).seconds(cell.table, cell.shards, cell.documents)
+        seconds = cell.seconds(of.fitted([*cells[:i], *cells[i + 1 :]]))
         found.append(1 / seconds if seconds > 0 else float("nan"))
     return found

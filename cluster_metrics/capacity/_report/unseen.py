@@ -30,7 +30,7 @@ def expected(models: Models, cell: Cell, documents: float) -> float:
     seen = cell.measured()
     if np.isnan(documents):
         assert models.indexing
-        return 1 / (models.indexing.seconds(seen.table) * models.document_miss)
+        return 1 / (seen.seconds(models.indexing) * models.document_miss)
     return models.searched(seen, documents)
 
 

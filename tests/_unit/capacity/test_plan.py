@@ -116,6 +116,13 @@ def test_shards_that_stand_elsewhere_in_another_pass_are_counted_where_they_stoo
     assert [fitted.primary_s, fitted.request_s] == pytest.approx([INDEX_COSTS.primary_s, INDEX_COSTS.request_s])
 
 
+def test_of_a_cell_is_expected_what_its_shards_do_where_they_stood_in_each_pass():
+    together, apart = {"a": ["0p", "1p"], "b": []}, {"a": ["0p"], "b": ["1p"]}
+    tables = [together, apart, apart]
+    cell = model.Measured(together, 2, 0, [model.Counted(100, table, parts(table)) for table in tables])
+    assert cell.seconds(INDEX_COSTS) == INDEX_COSTS.seconds(apart) < INDEX_COSTS.seconds(together)
+
+
 def test_two_numbers_of_nodes_tell_what_of_a_request_more_nodes_share():
     costs = model.QueryModel(2e-3, 1e-8, 1e-3, 5e-4)
     both = [*cells(costs, rate, nodes=1), *cells(costs, rate, nodes=2)]
