@@ -146,6 +146,6 @@ def _beside_all(errors: Sequence[float]) -> str:
     if not common:
         return ""
     return (
-        f"In the median {number(common)} × what was seen is expected, as where the machine is slower in one race than "
-        f"in another; {_errors('error beside this factor', list(found / common - 1))}"
+        f"In the median {number(common)} × what was seen is expected; "
+        f"{_errors('error beside this factor', list(found / common - 1))}"
     )
