@@ -1,5 +1,6 @@
 """Numbers with as many digits as mean something."""
 
+import json
 import math
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -37,9 +38,11 @@ def interval(estimate: Estimate, form: Callable[[float], str] = number) -> str:
 
 
 def setting(value: Any) -> str:
-    """A parameter's value in words; a long list as its length."""
+    """A parameter's value in words; a long list as its length, an object as JSON."""
     if isinstance(value, list):
         return ", ".join(map(str, value)) if len(value) <= 6 else f"{len(value)} of them"
+    if isinstance(value, dict):
+        return json.dumps(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -82,6 +82,7 @@ def test_a_count_has_its_unit_in_the_plural_but_for_one(one, many):
         (list(range(6)), "0, 1, 2, 3, 4, 5"),
         (list(range(7)), "7 of them"),
         ([], ""),
+        ({"1s-0r": 2}, '{"1s-0r": 2}'),
     ],
 )
 def test_a_setting_is_written_as_it_is_given_and_a_long_list_by_its_length(value, text):
