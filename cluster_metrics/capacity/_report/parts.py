@@ -112,13 +112,15 @@ def _frame(race: Race) -> str:
             f"{held[0]['cpu_held_by']}. It shows the shape, how cells stand to each other, and no absolute "
             "figures; disk, memory and its bandwidth are shared, there is no network, and the load driver has the rest."
         )
-    holding = {node for sample in race.of(PREPARE)[:1] for node in json.loads(sample.meta["shard_table"])}
+    holding = {node for sample in race.of(PREPARE) for node in json.loads(sample.meta["shard_table"])}
     roles = [n["node"] for n in race.target if n["node"] not in holding]
     if len(roles) == 1 and race.local:  # make's own coordinator
         lines.append(f"{roles[0]} holds no data and takes all requests.")
     elif len(race.target) > 1:
         without = f" No data are held by {', '.join(roles)}." if roles else ""
-        lines.append(f"Requests went to all hosts that Rally was given, in turn.{without}")
+        some = any(cell.nodes for cell in main_cells(race).values())
+        kept = ", those of cells on some of the nodes to the hosts of these alone" if some else ""
+        lines.append(f"Requests went to all hosts that Rally was given, in turn{kept}.{without}")
     drift = drift_check(race, steady_of(main_cells(race)).values())
     lines += [drift] if drift and isinstance(drift, str) else []
     wanted = race.parameters.get("passes", 0)

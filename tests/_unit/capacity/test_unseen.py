@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from capacities import COSTS, INDEX_COSTS, made
+from capacities import COSTS, INDEX_COSTS, made, text_of
 
 from cluster_metrics.capacity._report import model
 from cluster_metrics.capacity._report.cells import cells_of
@@ -46,6 +46,13 @@ def test_cells_of_one_and_two_nodes_of_a_race_are_held_against_those_of_three():
     assert "More nodes" not in plan(
         [replace(race, samples=[s for s in race.samples if "-2n" not in s.meta["cell"]])], goal
     )
+
+
+def test_a_race_in_several_sizes_says_whose_hosts_its_requests_went_to_and_that_all_nodes_hold_data():
+    race = made("i", "capacity-indexing", passes=6, nodes=(1, 2, 0))
+    told = "Requests went to all hosts that Rally was given, in turn"
+    assert f"{told}, those of cells on some of the nodes to the hosts of these alone.\n" in text_of(race, "can show")
+    assert f"{told}.\n" in text_of(made("i", "capacity-indexing", passes=6), "can show")
 
 
 def test_a_race_of_another_challenge_is_none_of_more_nodes():
