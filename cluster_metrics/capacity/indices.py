@@ -132,12 +132,13 @@ class BuildWords(Guard):
         stats = await request(es, "GET", f"/{index}/_stats/segments")
         mapping, wanted, settings = found["mappings"], body["mappings"], found["settings"]["index"]
         fields = [of.get("properties", {}).get(field, {}) for of in (mapping, wanted) for field in FIELDS]
+        included = settings.get("routing", {}).get("allocation", {}).get("include", {})
         return (
             not unlike(index, mapping.get("_meta", {}), wanted["_meta"], created=False)
             and len({field.get("analyzer") for field in fields}) == 1
             and (settings["number_of_shards"], settings["number_of_replicas"])
             == (str(shape.shards), str(shape.replicas))
-            and settings.get("routing", {}).get("allocation", {}).get("include", {}) == _within(shape, hosts, "_name")
+            and included.get("_name", "") == ",".join(shape.within(hosts))
             and settings.get("refresh_interval") == body["settings"].get("index.refresh_interval")
             and stats["_all"]["primaries"]["segments"]["count"] == shape.shards
             and not await self._miscount(es, index, params)
@@ -286,9 +287,9 @@ async def _hosts(es: Any, shapes: Iterable[Shape]) -> list[str]:
     return await node_names(es) if any(shape.nodes for shape in shapes) else []
 
 
-def _within(shape: Shape, hosts: Sequence[str], setting: str = WITHIN) -> dict[str, str]:
+def _within(shape: Shape, hosts: Sequence[str]) -> dict[str, str]:
     """The setting that keeps an index to some of the nodes; none where all may hold it."""
-    return {setting: ",".join(shape.within(hosts))} if shape.nodes else {}
+    return {WITHIN: ",".join(shape.within(hosts))} if shape.nodes else {}
 
 
 async def _drop(es: Any, values: Values) -> None:

@@ -42,7 +42,8 @@ def left(place, meta=None, analyzer="heavy", second=None, within=None, **changes
     name = f"cluster-metrics-words-{place}"
     settings = {"index": {"number_of_shards": str(of["shards"]), "number_of_replicas": str(of["replicas"])}}
     settings["index"] |= {"refresh_interval": of["refreshed"]} if of["refreshed"] else {}
-    settings["index"] |= {"routing": {"allocation": {"include": {"_name": within}}}} if within else {}
+    include = {"_tier_preference": "data_content"} | ({"_name": within} if within else {})  # the former of itself
+    settings["index"]["routing"] = {"allocation": {"include": include}}
     primaries = {"segments": {"count": of["segments"]}, "store": {"size_in_bytes": 5}}
     return {
         f"GET /{name}/_stats": {"_all": {"primaries": primaries}},
