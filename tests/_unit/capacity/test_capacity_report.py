@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from capacities import COSTS, DOCUMENTS, INDEX_COSTS, made, parts, row, seconds, sections, text_of
 
-from _tools.report import limits
+from _tools.report import limits, plots
 from _tools.report.answer import answer_of
 from _tools.report.cells import compared_in
 from _tools.report.text import started
@@ -199,6 +199,21 @@ def test_shards_and_replicas_are_changes_held_against_one_shard(challenge, part)
     # of searches all nodes are made to use as much, of documents as much as they have to do
     used = [sum(parts(model.spread(3, shards, 0)).values()) if part == "ingest" else 1.0 for shards in (3, 1)]
     assert three.costs["target_cpu"].value == pytest.approx(used[0] / used[1] / three.times.value, rel=0.05)
+
+
+def test_cells_on_some_of_the_nodes_are_held_against_those_on_as_many(monkeypatch):
+    shown = []
+    heat = plots.heat
+    monkeypatch.setattr(plots, "heat", lambda values, *of: shown.append(values) or heat(values, *of))
+    race = made("r", "capacity-indexing", passes=6, spread=0.0, nodes=(1, 2, 0))
+    gains = {gain.change.text: gain for gain in capacity_cells.changes(race)}
+    assert gains["3 shards, 0 replicas, on 2 nodes"].against == "1s-0r-2n"
+    assert gains["3 shards, 0 replicas, on 1 node"].times.value == pytest.approx(1, rel=0.05)
+    assert gains["3 shards, 0 replicas"].against == "1s-0r"
+    assert row(race, "throughput", "2s-1r-2n")["over_no_replicas"].value < 1
+    (expected,) = (t for s in sections(race, "Expected") for t in s.tables)
+    assert [of["cell"] for of in expected.rows] == [f"{s}s-{r}r" for s in (1, 2, 3) for r in (0, 1, 2)]
+    assert shown[-1][3, 0].value == pytest.approx(gains["3 shards, 0 replicas"].times.value)
 
 
 def test_the_cpu_of_a_change_is_that_of_passes_which_know_it_of_both_sides():

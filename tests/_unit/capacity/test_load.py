@@ -25,6 +25,18 @@ def test_a_document_is_one_error_however_many_replicas_failed_to_take_it(failed,
     assert found["success"] is not bool(errors)
 
 
+def test_what_is_sent_goes_to_the_hosts_of_its_cell(monkeypatch):
+    kept = []
+    monkeypatch.setattr(load, "keep_to", lambda es, first, number: kept.append((first, number)))
+    es = FakeEs(lambda *_: Refused(429, "some_exception", "for a reason"))
+    where = {"cell": "1s-1r-2n", "pass": 1, "first": 5, "nodes": 2}
+    sent = [(QueryRunner(), {"path": "/i/_search", "body": {}}), (IndexRunner(), {"index": "i", "documents": [b"{}"]})]
+    for runner, params in sent:
+        with pytest.raises(elasticsearch.ApiError):
+            asyncio.run(runner(es, where | params))
+    assert kept == [(5, 2)] * 2
+
+
 @pytest.mark.parametrize("status, ends", [(429, False), (503, False), (403, True)])
 def test_what_is_refused_is_sent_once_and_ends_the_race_where_it_is_forbidden(status, ends):
     es = FakeEs(lambda *_: Refused(status, "some_exception", "for a reason"))

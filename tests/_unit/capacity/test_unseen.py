@@ -55,6 +55,13 @@ def test_a_race_in_several_sizes_says_whose_hosts_its_requests_went_to_and_that_
     assert f"{told}.\n" in text_of(made("i", "capacity-indexing", passes=6), "can show")
 
 
+def test_what_both_take_of_fewer_nodes_is_told_by_these_alone():
+    race = made("m", "capacity-mixed", nodes=(1, 2, 0), docs=(0, 50))
+    of = cells_of_races([race, made("i", "capacity-indexing")])
+    assert {len(mixed.cell.table) for mixed in of.mixed} == {1, 2, 3}
+    assert {len(mixed.cell.table) for mixed in of.of_fewer(3).mixed} == {1, 2}
+
+
 def test_a_race_of_another_challenge_is_none_of_more_nodes():
     races = [made(f"q-{on}", "capacity-query", passes=6, on=on) for on in (1, 2, 3)]
     other = made("c-4", "capacity-query", on=4, document={"challenge": "capacity-curve"})
