@@ -71,6 +71,16 @@ def test_clients_are_told_and_advised_by_cell():
     assert '"1s-0r": 256' in answer_of(idle).warnings[0].option
 
 
+def test_what_a_cell_at_its_limit_was_given_stays_in_the_advice_for_others():
+    race = made("r", "capacity-query", 6, busy=0.4, parameters={"cell_clients": {"1s-0r": 5, "2s-0r": 7}})
+    for look in race.of(MONITOR):
+        if look.meta["cell"] == "2s-0r":
+            nodes = json.loads(look.meta["nodes"])
+            look.meta["nodes"] = json.dumps({n: of | {"cpu_ms": of["cpu_ms"] / 0.4} for n, of in nodes.items()})
+    (warning,) = answer_of(race).warnings
+    assert "2s-0r" not in warning.seen and '"1s-0r": 12' in warning.option and '"2s-0r": 7' in warning.option
+
+
 @pytest.mark.parametrize("busy, warned", [(1.0, []), (0.91, []), (0.89, ["not-saturated"])])
 def test_cells_that_leave_every_node_idle_are_warned_of(busy, warned):
     found = answer_of(made("r", "capacity-query", passes=6, busy=busy)).warnings
