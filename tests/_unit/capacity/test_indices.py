@@ -9,6 +9,7 @@ import pytest
 from esrally import exceptions
 from fakes import FakeEs, Refused, Script, track_of
 
+from cluster_metrics.capacity import indices
 from cluster_metrics.capacity.indices import (
     BuildWords,
     BuildWordsParams,
@@ -140,7 +141,7 @@ CELLS = [
 ]
 
 
-def prepare(bodies):
+def prepare(bodies, cells=CELLS):
     nodes = [{"name": name, "roles": ["data"], "fs": DISK} for name in ("target-1", "target-2")]
     answers = {"GET /_nodes": {"nodes": dict(enumerate(nodes))}}
     answers |= {"GET /_cluster/health": {"status": "green", "relocating_shards": 0}}
@@ -154,7 +155,7 @@ def prepare(bodies):
         answers |= {f"GET /{name}/_mapping": missing, f"PUT /{name}": {}}
     answers |= {f"GET /{old}/_mapping": {old: {"mappings": {"_meta": MARKS}}}, f"DELETE /{old}": {}, "GET /": {}}
     es = FakeEs(Script(answers))
-    params = {"cells": CELLS, "pass": 2, "bodies": bodies, "parameters": {"delete_foreign_index": False}}
+    params = {"cells": cells, "pass": 2, "bodies": bodies, "parameters": {"delete_foreign_index": False}}
     with es.new_request_context():
         return asyncio.run(PreparePass()(es, params)), es
 
@@ -181,6 +182,17 @@ def test_indices_of_documents_are_made_anew_before_each_pass():
     changed = [sent for sent in es.sent if sent.startswith(("PUT", "DELETE"))]
     made = [f"PUT /cluster-metrics-words-1s-{replicas}r" for replicas in (0, 1)]
     assert changed == ["DELETE /cluster-metrics-words-old", *made] and len(found["dependent_timing"]) == 4
+
+
+def test_indices_of_cells_on_some_of_the_nodes_are_made_for_these_alone(monkeypatch):
+    async def hosts(es):
+        return ["target-2", "target-1"]
+
+    monkeypatch.setattr(indices, "node_names", hosts)
+    some, both = ({**of, "nodes": of["replicas"] + 1, "first": 1} for of in CELLS[::2])
+    _, es = prepare({"1s-0r": {"settings": {"a": 1}}, "1s-1r": {"settings": {"a": 1}}}, [some, both])
+    made = [body["settings"] for method, _, body in es.requests if method == "PUT"]
+    assert made == [{"a": 1, indices.WITHIN: names} for names in ("target-1", "target-1,target-2")]
 
 
 def test_a_node_that_left_since_the_first_pass_ends_the_race():
