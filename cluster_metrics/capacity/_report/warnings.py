@@ -24,11 +24,12 @@ LATENCY_DRIFT = 0.5
 
 
 def warnings(race: Race) -> list[RaceWarning]:
-    """What speaks against the figures: nodes that add no capacity or left, few passes, a drift."""
+    """What speaks against the figures: nodes that add no capacity or left, few passes, a drift, cells without a limit,
+    and at last passes that are not steady, which count for nothing anyway."""
     cells, found = main_cells(race), [*_sharing(race), *_left(race)]
     unsaturated, drift = _unsaturated(race, cells.values()), drift_check(race, steady_of(cells).values())
     drifting = [drift] if isinstance(drift, RaceWarning) else []
-    return [*found, *_unsteady(cells.values()), *_few(race, cells.values()), *unsaturated, *drifting]
+    return [*found, *_few(race, cells.values()), *drifting, *unsaturated, *_unsteady(cells.values())]
 
 
 def _few(race: Race, cells: Iterable[Cell]) -> list[RaceWarning]:

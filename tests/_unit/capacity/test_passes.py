@@ -69,6 +69,16 @@ def test_a_last_pass_that_carries_more_or_less_than_the_first_is_warned_of(last,
     assert text.count("from the first pass to the last") == 1
 
 
+def test_what_is_graver_is_warned_of_first():
+    """A drift bears on all figures; what was not steady is left out of them."""
+    race = made("r", "capacity-query", 7, of_pass={7: 1.3}, busy=0.5)
+    other = made("r", "capacity-query", 7, times={"1s-0r": falling})
+    unsteady = [s for s in other.samples if (s.meta["cell"], s.meta["pass"]) == ("1s-0r", 3)]
+    kept = [s for s in race.samples if (s.meta["cell"], s.meta["pass"]) != ("1s-0r", 3)]
+    found = answer_of(replace(race, samples=kept + unsteady)).warnings
+    assert [warning.kind for warning in found] == ["drift", "not-saturated", "not-steady"]
+
+
 def slow_at_first(part):
     """A fifth of the time at half the rate: the first ninth of the requests."""
     return part * 1.8 if part < 1 / 9 else 0.2 + (part - 1 / 9) * 0.9
@@ -149,7 +159,7 @@ def test_a_cell_that_is_never_steady_counts_for_no_verdict():
     claim = "2 shards with 1 replica on three nodes stay below three nodes"
     assert not any(claim in str(s.tables) for s in sections(race, "published"))
     assert dict(answer_of(race).lines())["published"].startswith("of 6 statements of the articles: ")
-    warning, few = answer_of(race).warnings
+    few, warning = answer_of(race).warnings
     assert (few.kind, few.value) == ("too-few", 0)
     assert (warning.kind, warning.seen) == ("not-steady", "the rate was not steady in 2s-1r (6 of 6 passes)")
     assert warning.option == "raise first_pass_seconds and cell_warmup_seconds" and warning.value == 6
@@ -185,7 +195,7 @@ def test_single_passes_that_are_not_steady_are_left_out_and_named():
     samples = [s for s in whole.samples if (s.meta["cell"], s.meta["pass"]) != ("1s-0r", 3)]
     samples += [s for s in other.samples if (s.meta["cell"], s.meta["pass"]) == ("1s-0r", 3)]
     race = replace(whole, samples=samples)
-    warning, few = answer_of(race).warnings
+    few, warning = answer_of(race).warnings
     assert few.brief == "5 passes are too few for a verdict; race with passes:7 or more"
     assert warning.seen == "the rate was not steady in 1s-0r (1 of 6 passes)" and warning.option == "raise cell_seconds"
     cells = capacity_cells.cells_of(race, "capacity-query")
