@@ -10,7 +10,7 @@ from _tools.report.race import Race, Sample
 from cluster_metrics.capacity._report import model
 
 COSTS = model.QueryModel(2e-3, 1e-8, 1e-3)
-INDEX_COSTS = model.IndexModel(1e-3, 8e-4, 2e-4, 5e-4)
+INDEX_COSTS = model.IndexModel(1e-3, 8e-4, 2e-4, 0.0, 5e-4)
 DOCUMENTS = 10**6
 SECONDS = 5
 NODES = 3
@@ -25,8 +25,9 @@ def parts(table, costs=INDEX_COSTS):
     shards = len({shard[:-1] for held in table.values() for shard in held})
     replicas = sum(map(len, table.values())) / shards - 1
     primary_s = costs.primary_s + replicas * costs.copy_s + (1 - 1 / len(table)) * costs.remote_s
+    later_s = max(0.0, replicas - 1) * costs.later_s
     used = {
-        node: sum(primary_s if s.endswith("p") else costs.replica_s for s in held) / shards
+        node: sum((primary_s if s.endswith("p") else costs.replica_s) + later_s for s in held) / shards
         + costs.request_s / len(table)
         for node, held in table.items()
     }
@@ -42,7 +43,8 @@ def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v
         each node uses), ``process`` (cores of the busiest process of Rally), ``of_pass`` (factors on throughput by
         pass), ``compiling`` (by pass, the part of its CPU time in which the first node compiles), ``times`` (by cell,
         when a part of its requests was sent, as part of its time), ``nodes`` (numbers of nodes of its cells; default
-        0 for all), or of capacity-mixed ``docs`` (documents a second of its cells) and ``together``.
+        0 for all), ``index_costs`` (of documents), or of capacity-mixed ``docs`` (documents a second of its cells) and
+        ``together``.
     """
     rng = np.random.default_rng(3)
     samples, at = [], 0
@@ -76,7 +78,8 @@ def _cell(challenge, number, shards, replicas, on, docs, noise, at, table, cores
     meta = {"cell": name + behind, "pass": number, "success": True}
     more = {"shards": shards, "replicas": replicas, "data_nodes": on, "rate": docs, "documents": DOCUMENTS}
     yield Sample("capacity-prepare", at, "prepare", 1.0, meta | more | {"shard_table": json.dumps(table)})
-    query_s, index_s = COSTS.seconds(table, shards, DOCUMENTS), INDEX_COSTS.seconds(table)
+    index_costs = changes.get("index_costs", INDEX_COSTS)
+    query_s, index_s = COSTS.seconds(table, shards, DOCUMENTS), index_costs.seconds(table)
     rates = {"capacity-index": docs or noise / index_s}
     if challenge == "capacity-query" or challenge == "capacity-mixed" and not docs:
         rates = {"capacity-query": noise / query_s}
@@ -90,7 +93,7 @@ def _cell(challenge, number, shards, replicas, on, docs, noise, at, table, cores
         for i in range(int(rate / answered * SECONDS) + 1):
             start = at + 1 + round(1000 * SECONDS * when(i * answered / rate / SECONDS))
             yield Sample(kind, start, kind, 5.0, of_kind)
-    used = parts(table) if challenge == "capacity-indexing" else dict.fromkeys(table, 1.0)
+    used = parts(table, index_costs) if challenge == "capacity-indexing" else dict.fromkeys(table, 1.0)
     compiling = changes.get("compiling", {}).get(number)
     for second in range(SECONDS):
         now = at + 1000 * second

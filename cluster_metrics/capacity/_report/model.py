@@ -78,6 +78,11 @@ def copies(table: Table) -> list[tuple[float, float]]:
     ]
 
 
+def replicas(table: Table) -> float:
+    """Replicas of each shard."""
+    return sum(map(len, table.values())) / len(_holders(table)) - 1
+
+
 def most_copies(table: Table) -> int:
     """The most copies of shards that a node holds."""
     return max(map(len, table.values()))
@@ -166,6 +171,7 @@ class IndexModel:
     :param primary_s: the node of its primary shard.
     :param replica_s: the node of each replica.
     :param copy_s: each replica, on the node of its primary shard, which sends it.
+    :param later_s: each copy, on the node that holds it, for each replica beyond the first.
     :param request_s: a document, spread over all nodes.
     :param remote_s: a document that another node was sent, on the node of its primary shard.
     :param node_s: a document, on the busiest node, however many there are.
@@ -177,6 +183,7 @@ class IndexModel:
     primary_s: float
     replica_s: float
     copy_s: float
+    later_s: float
     request_s: float
     remote_s: float = 0.0
     node_s: float = 0.0
@@ -186,7 +193,7 @@ class IndexModel:
         return max(map(self._cost, _index_terms(table).values())) + self.node_s
 
     def _cost(self, terms: Terms) -> float:
-        costs = [self.primary_s, self.replica_s, self.copy_s, self.request_s, self.remote_s]
+        costs = [self.primary_s, self.replica_s, self.copy_s, self.later_s, self.request_s, self.remote_s]
         return sum(map(operator.mul, terms, costs))
 
     @classmethod
@@ -252,12 +259,13 @@ def _query_terms(visits: float, shards: int, documents: float, nodes: int) -> Te
 
 
 def _index_terms(table: Table) -> dict[str, Terms]:
-    """What each node does per document: its primaries, its replicas, those that it sends, requests, and documents that
-    another node was sent."""
+    """What each node does per document: its primaries, its replicas, those that it sends, its copies for each replica
+    beyond the first, requests, and documents that another node was sent."""
     nodes, shards = len(table), len(_holders(table))
     done = {node: [sum(s.endswith(kind) for s in held) / shards for kind in "pr"] for node, held in table.items()}
-    replicas = sum(map(len, table.values())) / shards - 1
-    return {node: (p, r, p * replicas, 1 / nodes, p * (1 - 1 / nodes)) for node, (p, r) in done.items()}
+    sent = replicas(table)
+    later = max(0.0, sent - 1)
+    return {node: (p, r, p * sent, (p + r) * later, 1 / nodes, p * (1 - 1 / nodes)) for node, (p, r) in done.items()}
 
 
 def _taken(cell: Measured) -> dict[Terms, float]:
@@ -283,9 +291,16 @@ def _least_squares(terms: Sequence[Terms], rates: Sequence[float]) -> list[float
     return [float(cost) for cost in optimize.nnls(matrix / scale, np.ones(len(matrix)))[0] / scale]
 
 
+def tell_of_later(cells: Iterable[Measured]) -> bool:
+    """Whether cells tell what a replica beyond the first costs."""
+    return any(replicas(cell.table) > 1 for cell in cells)
+
+
 def fewest(cells: Iterable[Measured], of: type[QueryModel] | type[IndexModel]) -> int:
-    """Cells that a model takes at least: as many as it has costs, one of which takes numbers of nodes that differ."""
-    return of.COSTS + (len({len(cell.table) for cell in cells}) > 1)
+    """Cells that a model takes at least: as many as it has costs, one of which takes numbers of nodes that differ, and
+    another of documents where a cell has a second replica."""
+    found = list(cells)
+    return of.COSTS + (len({len(cell.table) for cell in found}) > 1) + (of is IndexModel and tell_of_later(found))
 
 
 def held_out(cells: Sequence[Measured], of: type[QueryModel] | type[IndexModel]) -> list[float]:

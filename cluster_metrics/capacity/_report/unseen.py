@@ -11,6 +11,7 @@ from _tools.report.text import number, percent
 from cluster_metrics.capacity.challenge import INDEX, QUERY
 
 from . import cells as capacity
+from . import model
 from .cells import Cell
 from .fitted import Cells, Models, cells_of
 
@@ -96,7 +97,8 @@ def unseen(races: Sequence[Race]) -> str:
     if not smaller:
         return ""
     rows = [row for race in races if race.challenge in KINDS for row in _held(race, known, most)]
-    if not rows:
+    told = [row for row in rows if row["expected"] is not None]
+    if not told:
         return ""
     columns = [Words("what", "what"), Words("cell", "configuration"), Column("docs", "beside documents/s")]
     columns += [
@@ -107,13 +109,18 @@ def unseen(races: Sequence[Race]) -> str:
     columns += [share("error", "error"), Words("inside", "inside")]
     text = (
         f"\n## More nodes than it was fitted to\n\nBy cells of {' and '.join(map(str, smaller))} nodes alone, against "
-        f"those of {most}: {sum(row['inside'] == 'yes' for row in rows)} of {len(rows)} cells lie within 95 % of "
+        f"those of {most}: {sum(row['inside'] == 'yes' for row in rows)} of {len(told)} cells lie within 95 % of "
         "predictions, each by a fit to passes drawn anew that misses as one missed a cell that it had not seen.\n\n"
         + Table("unseen", columns, rows).markdown()
         + "\n"
     )
+    if len(told) < len(rows):
+        text += (
+            "Of documents with more replicas than one nothing is expected: what those beyond the first cost, cells of "
+            "fewer nodes do not tell.\n"
+        )
     for kind in KINDS.values():
-        if errors := [row["error"] for row in rows if row["what"] == kind]:
+        if errors := [row["error"] for row in told if row["what"] == kind]:
             text += f"{_errors(f'Error, {kind}', errors)}{_beside_all(errors)}"
     return text
 
@@ -124,14 +131,16 @@ def _held(race: Race, known: Cells, nodes: int) -> Iterator[dict[str, Any]]:
     for cell, documents in _carried(race, models):
         if len(cell.last.table) < nodes:
             continue
-        low, high = np.percentile([expected(one, cell, documents) for one in predictions], (2.5, 97.5))
-        row = _row(models, cell, documents)
-        yield row | {
+        row = _row(models, cell, documents) | {
             "what": KINDS["capacity-query"] if documents == 0 else KINDS[race.challenge],
             "docs": documents if documents > 0 else None,
-            "interval": f"{number(low)} to {number(high)}",
-            "inside": "yes" if low <= row["seen"] <= high else "no",
         }
+        if documents != 0 and cell.replicas > 1 and not model.tell_of_later(known.indexing):
+            yield row | {"expected": None, "error": None, "interval": "–", "inside": "–"}
+            continue
+        low, high = np.percentile([expected(one, cell, documents) for one in predictions], (2.5, 97.5))
+        inside = "yes" if low <= row["seen"] <= high else "no"
+        yield row | {"interval": f"{number(low)} to {number(high)}", "inside": inside}
 
 
 def _errors(what: str, errors: Sequence[float]) -> str:

@@ -132,7 +132,7 @@ def test_two_numbers_of_nodes_tell_what_of_a_request_more_nodes_share():
     unseen = cells(costs, rate)
     expected = [1 / fitted.seconds(c.table, c.shards, c.documents) for c in unseen]
     assert expected == pytest.approx([c.rates[0] for c in unseen])
-    of = model.IndexModel(1e-3, 8e-4, 3e-4, 5e-4, 2e-4)
+    of = model.IndexModel(1e-3, 8e-4, 3e-4, 0.0, 5e-4, 2e-4)
     fitted = model.IndexModel.fitted([*cells(of, rate, nodes=2), *cells(of, rate, nodes=3)])
     costs = [fitted.replica_s, fitted.copy_s, fitted.request_s, fitted.remote_s]
     assert costs == pytest.approx([8e-4, 3e-4, 5e-4, 2e-4])
