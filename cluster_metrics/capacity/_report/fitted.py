@@ -58,8 +58,9 @@ class Models:
         searches = documents = 0.0
         if costs := self.queries:
             visits = _visits(nodes, shards, goal.replicas)
-            each = costs.visiting(visits, shards, goal.documents, nodes)
-            searches = goal.searches * each * self.search_miss
+            each = costs.visiting(visits, shards, goal.documents, nodes) * self.search_miss
+            longer = visits * self.together.visit_s if self._both(goal) else 0.0
+            searches = goal.searches * (each + longer)
         if self.indexing:
             table = _spread(nodes, shards, goal.replicas)
             documents = goal.docs * self.indexing.seconds(table) * self.document_miss
@@ -67,19 +68,24 @@ class Models:
 
     def besides(self, nodes: int, shards: int, goal: Goal) -> float:
         """The part of it that searches beside documents take, however many they are; counted with the documents."""
-        if not (self.indexing and goal.docs and goal.searches):
-            return 0.0
-        return self.together.taken(model.most_copies(_spread(nodes, shards, goal.replicas)))
+        copies = model.most_copies(_spread(nodes, shards, goal.replicas))
+        return copies * self.together.copy_s if self._both(goal) else 0.0
+
+    def _both(self, goal: Goal) -> bool:
+        """Whether there are searches beside documents."""
+        return bool(self.indexing and goal.docs and goal.searches)
 
     def searched(self, cell: Measured, documents: float) -> float:
         """Searches a second that a cell carries beside so many documents a second: the busiest node's time that is
         left, by what a search takes of it."""
         assert self.queries
-        each = cell.seconds(self.queries)
-        taken = self.together.taken(model.most_copies(cell.table)) if documents else 0.0
+        each, taken = cell.seconds(self.queries) * self.search_miss, 0.0
+        if documents:
+            each += model.visits_balanced(cell.table) * self.together.visit_s
+            taken = model.most_copies(cell.table) * self.together.copy_s
         if self.indexing:
             taken += documents * cell.seconds(self.indexing) * self.document_miss
-        return max(0.0, 1 - taken) / (each * self.search_miss)
+        return max(0.0, 1 - taken) / each
 
     def busy(self, nodes: int, shards: int, goal: Goal) -> float:
         """Part of the busiest node's time; as if one node were the busiest with both kinds of requests."""

@@ -220,19 +220,14 @@ class Mixed:
 
 @dataclass(frozen=True)
 class Together:
-    """What searches and documents take of a node's time together besides what each takes alone, however many there
-    are.
+    """What searches and documents take of a node's time together besides what each takes alone.
 
-    :param node_s: part of the time of a node that holds any copy.
-    :param copy_s: part of a node's time for each copy of a shard that it holds.
+    :param copy_s: part of a node's time for each copy of a shard that it holds, however many requests there are.
+    :param visit_s: seconds that each shard takes longer to search, on the node that searches it.
     """
 
-    node_s: float = 0.0
     copy_s: float = 0.0
-
-    def taken(self, copies: int) -> float:
-        """Part of the time of a node that holds so many copies."""
-        return self.node_s + copies * self.copy_s
+    visit_s: float = 0.0
 
     @classmethod
     def fitted(cls, cells: Iterable[Mixed], indexing: IndexModel) -> "Together":
@@ -240,7 +235,8 @@ class Together:
         neither searches, as they take without documents, nor documents, as they take without searches, account for."""
         terms, rest = [[0.0, 0.0]], [0.0]
         for of in cells:
-            terms.append([1.0, most_copies(of.cell.table)])
+            table, rate = of.cell.table, float(np.median(of.cell.rates))
+            terms.append([most_copies(table), rate * visits_balanced(table)])
             rest.append(1 - of.left - of.documents * of.cell.seconds(indexing))
         return cls(*map(float, optimize.nnls(np.array(terms), np.array(rest))[0]))
 

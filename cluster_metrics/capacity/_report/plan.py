@@ -258,8 +258,8 @@ def _model(models: Models, errors: Mapping[str, Sequence[float]]) -> str:
         costs["document: its primary shard, of a document that another node was sent"] = 1e3 * models.indexing.remote_s
         costs["document: a request, however many nodes"] = 1e3 * models.indexing.node_s
     if models.together != Together():
-        costs["a second of searches beside documents: a node, besides"] = 1e3 * models.together.node_s
-        costs["a second of searches beside documents: each copy that it holds"] = 1e3 * models.together.copy_s
+        costs["a second of searches beside documents: each copy of a node"] = 1e3 * models.together.copy_s
+        costs["search beside documents: a shard, besides"] = 1e3 * models.together.visit_s
     rows = [{"cost": cost, "ms": ms} for cost, ms in costs.items()]
     text = (
         "A cluster is as fast as the node with most to do. What it has to do is counted from the shards that it holds; "

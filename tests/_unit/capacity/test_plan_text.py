@@ -27,7 +27,7 @@ def test_a_plan_shows_the_load_at_which_the_busiest_node_is_full():
 
 
 def test_what_searches_beside_documents_take_does_not_grow_with_the_load_that_fills_a_node():
-    models = Models(COSTS, INDEX_COSTS, together=model.Together(0.2, 0.05))
+    models = Models(COSTS, INDEX_COSTS, together=model.Together(0.05, 2e-3))
     goal = Goal(docs=300, searches=100, replicas=1, documents=10**6)
     lines = planning._around(models, goal, planning.Layout(3, 1, 0.5)).splitlines()
     rows = [

@@ -104,7 +104,7 @@ def test_a_cell_without_documents_is_none_beside_documents():
     assert set(re.findall(r"3s-0r\S*", text)) == {"3s-0r-50"}
 
 
-TOGETHER = model.Together(0.3, 0.03)
+TOGETHER = model.Together(0.1, 1e-3)
 """What searches and documents take besides."""
 
 
@@ -116,15 +116,15 @@ def beside(on):
 def test_what_both_take_besides_is_told_by_a_race_of_searches_without_and_beside_documents():
     races = [made("i", "capacity-indexing"), beside(3)]
     found = cells_of_races(races).readings()[0]
-    assert found.together.node_s == pytest.approx(TOGETHER.node_s, rel=0.1)
-    assert found.together.copy_s == pytest.approx(TOGETHER.copy_s, rel=0.3)
+    assert found.together.copy_s == pytest.approx(TOGETHER.copy_s, rel=0.1)
+    assert found.together.visit_s == pytest.approx(TOGETHER.visit_s, rel=0.3)
     for name, cell in cells_of(races[1], "capacity-query").items():
         assert expected(found, cell, cell.rate) == pytest.approx(np.median(cell.rates()), rel=0.06), name
     text = plan(races, Goal(docs=100, searches=100, replicas=1))
     assert "**Warning:** beside documents" not in text
-    node, copy = re.findall(r"\| a second of searches beside documents: .+\| +(.+) \|", text)
-    assert float(node) == pytest.approx(1e3 * found.together.node_s, rel=0.01)
+    copy, visit = re.findall(r"\| (?:a second of searches|search) beside documents: .+\| +(.+) \|", text)
     assert float(copy) == pytest.approx(1e3 * found.together.copy_s, rel=0.01)
+    assert float(visit) == pytest.approx(1e3 * found.together.visit_s, rel=0.01)
 
 
 def test_both_take_more_where_there_are_documents_and_searches():
@@ -134,7 +134,8 @@ def test_both_take_more_where_there_are_documents_and_searches():
         assert models.work(3, 3, goal) == none.work(3, 3, goal)
     both = Goal(docs=10, searches=10, replicas=1, documents=10**6)
     more = np.array(models.work(3, 3, both)) - np.array(none.work(3, 3, both))
-    assert more == pytest.approx([0, TOGETHER.node_s + 2 * TOGETHER.copy_s])
+    visits = model.visits_balanced(model.spread(3, 3, 1))
+    assert more == pytest.approx([10 * visits * TOGETHER.visit_s, 2 * TOGETHER.copy_s])
 
 
 def test_what_both_take_besides_by_one_and_two_nodes_is_held_against_three():
