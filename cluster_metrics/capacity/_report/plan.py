@@ -183,21 +183,20 @@ def _open(alone: Sequence[int]) -> str:
 
 def _extrapolations(best: Layout, goal: Goal, found: Cells) -> Iterable[str]:
     cells = [*found.queries, *found.indexing]
-    copies = [sum(shard[:-1] == "0" for held in cell.table.values() for shard in held) for cell in cells]
     both = found.mixed if goal.docs and goal.searches else ()
     held = model.most_copies(model.spread(best.nodes, best.shards, goal.replicas))
     for what, value, most in (
         ("nodes", best.nodes, max(len(cell.table) for cell in cells)),
         ("shards", best.shards, max(cell.shards for cell in cells)),
-        ("replicas", goal.replicas, max(copies) - 1),
+        ("replicas", goal.replicas, max(model.replicas(cell.table) for cell in cells)),
         ("documents", goal.documents if found.queries else 0, max(cell.documents for cell in cells)),
         ("copies on a node that searches and indexes", held if both else 0,
          max((model.most_copies(of.cell.table) for of in both), default=0)),
     ):  # fmt: skip
         if value > most:
             yield (
-                f"**Extrapolation:** {value:,.0f} {what}, raced were {most:,} at most; that the model holds there is "
-                "assumed, and the interval above does not hold it."
+                f"**Extrapolation:** {value:,.0f} {what}, raced were {most:,.0f} at most; that the model holds there "
+                "is assumed, and the interval above does not hold it."
             )
 
 
