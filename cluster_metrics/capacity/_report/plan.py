@@ -183,12 +183,13 @@ def _open(alone: Sequence[int]) -> str:
 
 def _extrapolations(best: Layout, goal: Goal, found: Cells) -> Iterable[str]:
     cells = [*found.queries, *found.indexing]
+    asked = [of for goes, of in ((goal.searches, found.queries), (goal.docs, found.indexing)) if goes]
     both = found.mixed if goal.docs and goal.searches else ()
     held = model.most_copies(model.spread(best.nodes, best.shards, goal.replicas))
     for what, value, most in (
         ("nodes", best.nodes, max(len(cell.table) for cell in cells)),
         ("shards", best.shards, max(cell.shards for cell in cells)),
-        ("replicas", goal.replicas, max(model.replicas(cell.table) for cell in cells)),
+        ("replicas", goal.replicas, min(max(model.replicas(cell.table) for cell in of) for of in asked)),
         ("documents", goal.documents if found.queries else 0, max(cell.documents for cell in cells)),
         ("copies on a node that searches and indexes", held if both else 0,
          max((model.most_copies(of.cell.table) for of in both), default=0)),

@@ -265,6 +265,13 @@ def test_predictions_draw_passes_anew_with_replacement():
     assert apart[0] == 1 and apart[1] > 100
 
 
+@pytest.mark.parametrize("docs, named", [(10, True), (0, False)])
+def test_replicas_that_only_searches_were_raced_with_are_an_extrapolation_for_documents(docs, named):
+    races = [made("q", "capacity-query"), made("i", "capacity-indexing", on=2)]
+    text = plan(races, Goal(docs=docs, searches=10, replicas=2))
+    assert ("**Extrapolation:** 2 replicas, raced were 1 at most;" in text) is named
+
+
 def test_a_plan_for_what_was_raced_is_no_extrapolation():
     text = plan([made("i", "capacity-indexing")], Goal(docs=10, searches=0, replicas=1))
     assert "Extrapolation" not in text and "capacity-mixed is among RACES" in text
