@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -153,7 +153,7 @@ def facts(race: Race) -> dict[str, str]:
         "JVM": _each(race, "jvm"),
         "load driver": None if race.local is None else "on the target's machine" if race.local else "elsewhere",
         "nodes": len(race.target) or None,
-        "cores": _each(race, "cores"),
+        "cores": _told(f"{race.cores(node):g}" for node in race.target),
         "heap MB": _each(race, "heap_mb"),
         "JVM flags": _each(race, "jvm_flags"),
         **machine_of(race),
@@ -169,6 +169,10 @@ def facts(race: Race) -> dict[str, str]:
 
 
 def _each(race: Race, key: str) -> str | None:
-    """A property of the target's nodes: once when all have the same."""
-    found = [str(node.get(key)) for node in race.target]
-    return ", ".join(sorted(set(found))) or None
+    """A property of the target's nodes."""
+    return _told(str(node.get(key)) for node in race.target)
+
+
+def _told(of_nodes: Iterable[str]) -> str | None:
+    """What nodes have: once when all have the same."""
+    return ", ".join(sorted(set(of_nodes))) or None

@@ -37,6 +37,7 @@ def several(name, count=3, factor=1.0, rounds=5):
         ({"document": {"track-revision": "abc"}}, "versions", "track revision"),
         ({"target": [TARGET, TARGET]}, "machine", "nodes"),
         ({"target": [TARGET | {"cores": 8}]}, "machine", "cores"),
+        ({"target": [TARGET | {"cpu_cores": "0.5", "cpu_held_by": "cgroup v2"}]}, "machine", "cores"),
         ({"target": [TARGET | {"heap_mb": 512}]}, "machine", "heap MB"),
         ({"target": [TARGET | {"jvm_flags": "-Xint"}]}, "machine", "JVM flags"),
         ({"machine": MACHINE | {"cpu": "D"}}, "machine", "CPU"),
