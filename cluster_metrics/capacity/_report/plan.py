@@ -113,7 +113,7 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
         *_said(cells, models, grown, best, load),
         *([f"**Not settled:** {found.nodes} may do: {_open(cells.alone)}."] if found.nodes < best.nodes else []),
         *_extrapolations(best, grown, cells),
-        *_doubts(races),
+        *_told(races),
     ]
     if models.queries and goal.searches and not models.queries.document_s:
         lines.append(
@@ -201,7 +201,8 @@ def _extrapolations(best: Layout, goal: Goal, found: Cells) -> Iterable[str]:
             )
 
 
-def _doubts(races: Sequence[Race]) -> Iterable[str]:
+def _told(races: Sequence[Race]) -> Iterable[str]:
+    """What was raced, and what of it is left out."""
     for race in races:
         *fewer, most = capacity.sizes_of(race)
         beside = f", and cells on {', '.join(map(str, fewer))} of them" if fewer else ""
