@@ -11,7 +11,7 @@ from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import interval, number
 from cluster_metrics.capacity.challenge import INDEX, QUERY
 
-from .cells import Cell, bottleneck, cells_of, changes, compared, compared_in, steady_of
+from .cells import Cell, bottleneck, cells_of, changes, compared_in, rate_ratio, steady_of
 from .parts import SUMMARY, UNITS, framed, over, sheets
 from .warnings import warnings
 
@@ -34,7 +34,7 @@ def answer(race: Race) -> Iterator[Finding]:
     same = [cell for cell in queries.values() if cell.grid == top.grid]
     busiest = max(same, key=lambda cell: cell.rate)
     if busiest is not top:
-        left = compared(busiest, top)
+        left = rate_ratio(busiest, top)
         told = f"leave {times_as_fast(left)} the searches there" if left.n else "leave no steady rate of searches"
         yield Finding("more documents", f"{busiest.rate:,.0f} {UNITS[INDEX]} {told}", {"ratio": left} if left.n else {})
     yield Finding("limited by", f"{bottleneck(top.last, race)} in {top.name}")
@@ -89,7 +89,7 @@ def _mixed(race: Race, queries: Mapping[str, Cell]) -> list[str | Table | Figure
         "configurations."
     )
     table = Table.of("mixed", columns, list(queries.values()))
-    others = {name: compared(cell, base) for name, cell in queries.items() if (base := least(cell)) is not cell}
+    others = {name: rate_ratio(cell, base) for name, cell in queries.items() if (base := least(cell)) is not cell}
     shown = {name: {"": ratio} for name, ratio in others.items() if ratio.n}
     if not shown:
         return [text, table]

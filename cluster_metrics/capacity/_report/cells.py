@@ -251,7 +251,7 @@ def kinds_of(race: Race) -> list[str]:
     return [kind for kind in (QUERY, INDEX) if race.of(kind)]
 
 
-def compared(own: Cell, base: Cell) -> Estimate:
+def rate_ratio(own: Cell, base: Cell) -> Estimate:
     """Throughput over that of another cell, within each pass that counts of both."""
     common = sorted(set(own.steady) & set(base.steady))
     slow, fast = (np.array([cell.passes[p].rate for p in common]) for cell in (base, own))
@@ -280,7 +280,7 @@ def changes(race: Race) -> Iterator[Gain]:
             first = first_of(cells, cell)
             if first and cell is not first and set(first.steady) & set(cell.steady):
                 change = change_of(cell.shards, cell.replicas, cell.nodes, cell.rate, kind)
-                yield Gain(change, first.name, compared(cell, first), _cpu(cell, first))
+                yield Gain(change, first.name, rate_ratio(cell, first), _cpu(cell, first))
 
 
 def _cpu(cell: Cell, first: Cell) -> dict[str, Estimate | float]:

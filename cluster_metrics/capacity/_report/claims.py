@@ -10,7 +10,7 @@ from _tools.report.table import Column, Table, Words
 from _tools.report.text import number, percent
 from cluster_metrics.capacity.challenge import COMPARED, INDEX, QUERY
 
-from .cells import Cell, compared, trend_of
+from .cells import Cell, rate_ratio, trend_of
 
 ARTICLE_INDEX = {"3s-2r": 0.4}
 """CAPACITY: documents/s over those of the same shards without replicas."""
@@ -49,7 +49,7 @@ def _between(text: str, own: str, base: str, low: float, high: float) -> Claim:
         f"{own} / {base}",
         low,
         high,
-        lambda cells: compared(cells[own], cells[base]) if own in cells and base in cells else None,
+        lambda cells: rate_ratio(cells[own], cells[base]) if own in cells and base in cells else None,
     )
 
 

@@ -14,7 +14,7 @@ from _tools.report.text import percent
 from cluster_metrics.capacity.challenge import QUERY
 
 from . import model
-from .cells import Cell, cells_of, compared, first_of
+from .cells import Cell, cells_of, first_of, rate_ratio
 from .claims import claims
 from .parts import UNITS, over
 
@@ -85,7 +85,7 @@ def _expected(cells: Mapping[str, Cell], kind: str, meaning: str, article: Mappi
     )
     shown: dict[str, dict[str, Estimate]] = {}
     for name, cell in cells.items():
-        shown[name] = {"measured": ratio} if (ratio := compared(cell, first)).n else {}
+        shown[name] = {"measured": ratio} if (ratio := rate_ratio(cell, first)).n else {}
         if np.isfinite(found[name]["held out"]):
             shown[name]["model, cell held out"] = _point(found[name]["held out"])
         if name in article:

@@ -196,7 +196,7 @@ def _mixed(race: Race, cell: Cell) -> Iterator[Mixed]:
     """A cell beside documents, where the race has the same shards without."""
     alone = [of for of in capacity.cells_of(race, QUERY).values() if of.grid == cell.grid and not of.rate]
     indexed = capacity.cells_of(race, INDEX).get(cell.name)
-    for left in (capacity.compared(cell, base) for base in alone):
+    for left in (capacity.rate_ratio(cell, base) for base in alone):
         if left.n and indexed:
             yield Mixed(cell.measured(), float(np.median(indexed.rates())), left.value)
 

@@ -299,15 +299,23 @@ def fewest(cells: Iterable[Measured], of: type[QueryModel] | type[IndexModel]) -
     return of.COSTS + (len({len(cell.table) for cell in found}) > 1) + (of is IndexModel and tell_of_later(found))
 
 
+def told_apart(cells: Iterable[Measured]) -> list[tuple[float, ...]]:
+    """What cells are told apart by: nodes, shards, replicas, documents. Cells of several races that are alike in these
+    differ by noise alone."""
+    return [(len(cell.table), cell.shards, replicas(cell.table), cell.documents) for cell in cells]
+
+
 def held_out(cells: Sequence[Measured], of: type[QueryModel] | type[IndexModel]) -> list[float]:
-    """What a model fitted to all other cells expects of each: requests, or documents, per second.
+    """What a model fitted to all other cells expects of each, the same cell of another race left out with it: requests,
+    or documents, per second.
 
     :return: nan for all when the others are fewer than a model has costs.
     """
-    if len(cells) <= fewest(cells, of):
+    known = told_apart(cells)
+    if len(set(known)) <= fewest(cells, of):
         return [float("nan")] * len(cells)
     found = []
-    for i, cell in enumerate(cells):
-        seconds = cell.seconds(of.fitted([*cells[:i], *cells[i + 1 :]]))
+    for cell, own in zip(cells, known):
+        seconds = cell.seconds(of.fitted([other for other, its in zip(cells, known) if its != own]))
         found.append(1 / seconds if seconds > 0 else float("nan"))
     return found

@@ -26,11 +26,11 @@ from .cells import (
     bottleneck,
     cells_of,
     clients_of,
-    compared,
     first_of,
     kinds_of,
     main_cells,
     passes_of,
+    rate_ratio,
     steady_of,
 )
 from .claims import holds, seen
@@ -153,7 +153,7 @@ def answer_of_grid(race: Race, kind: str) -> Iterator[Finding]:
             text = f"{cell.name}: {number(rate.value)} {UNITS[kind]} {interval(rate)}"
             text += "" if cell.steady else ", never steady"
             figures = {"rate": rate}
-            if first and cell is not first and (ratio := compared(cell, first)).n:
+            if first and cell is not first and (ratio := rate_ratio(cell, first)).n:
                 figures["ratio"] = ratio
                 text += f", {times_as_fast(ratio)} that of {first.name}"
             yield Finding(name, text, figures)
@@ -165,7 +165,7 @@ def answer_of_grid(race: Race, kind: str) -> Iterator[Finding]:
 
 def over(own: Cell, base: Cell | None) -> Estimate | str | None:
     """Throughput over that of another cell."""
-    return None if base is None else "1" if own is base else compared(own, base)
+    return None if base is None else "1" if own is base else rate_ratio(own, base)
 
 
 def _throughput(race: Race, cells: Mapping[str, Cell], kind: str) -> list[str | Sheet]:
@@ -210,7 +210,7 @@ def _heat(cells: Mapping[str, Cell], kind: str) -> list[Figure]:
     first = shown.get((1, 0))
     if not first or len(shown) < 4:
         return []
-    values = {place: ratio for place, cell in shown.items() if (ratio := compared(cell, first)).n}
+    values = {place: ratio for place, cell in shown.items() if (ratio := rate_ratio(cell, first)).n}
     caption = f"{UNITS[kind].capitalize()} over those of one shard without replicas."
     return [Figure(plots.heat(values, "replicas", "shards"), caption)]
 

@@ -86,7 +86,7 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
         (goal.searches, cells.queries, model.QueryModel, "TARGET_QPS", "capacity-query"),
     ):
         least = model.fewest(of, costs)
-        if wanted and len(of) <= least:
+        if wanted and len(set(model.told_apart(of))) <= least:
             raise ReportError(
                 f"{name} takes races of {challenge} among RACES with a node at its limit in more than {least} cells"
             )

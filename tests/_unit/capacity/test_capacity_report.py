@@ -150,7 +150,7 @@ def test_figures_are_drawn():
     heat = figures[0].spec["data"]["values"]
     cells = capacity_cells.main_cells(race)
     assert {(of["row"], of["column"]): of["value"] for of in heat} == {
-        (cell.shards, cell.replicas): capacity_cells.compared(cell, cells["1s-0r"]).value for cell in cells.values()
+        (cell.shards, cell.replicas): capacity_cells.rate_ratio(cell, cells["1s-0r"]).value for cell in cells.values()
     }
 
 
@@ -192,7 +192,7 @@ def test_shards_and_replicas_are_changes_held_against_one_shard(challenge, part)
     assert len(gains) == 8 and "1 shard, 0 replicas" not in gains
     three = gains["3 shards, 0 replicas"]
     cells = capacity_cells.cells_of(race, challenge)
-    ratio = capacity_cells.compared(cells["3s-0r"], cells["1s-0r"])
+    ratio = capacity_cells.rate_ratio(cells["3s-0r"], cells["1s-0r"])
     assert (three.times.value, three.times.low, three.against) == (ratio.value, ratio.low, "1s-0r")
     assert (three.change.part, three.change.kinds, three.change.price) == (part, ("shape of the cluster",), "none")
     assert gains["1 shard, 2 replicas"].change.price == "3 times the disk, and each document is indexed 3 times"

@@ -200,7 +200,7 @@ def test_single_passes_that_are_not_steady_are_left_out_and_named():
     assert warning.seen == "the rate was not steady in 1s-0r (1 of 6 passes)" and warning.option == "raise cell_seconds"
     cells = capacity_cells.cells_of(race, "capacity-query")
     assert set(cells["1s-0r"].steady) == {1, 2, 4, 5, 6} and len(cells["1s-0r"].rates()) == 5
-    assert capacity_cells.compared(cells["3s-0r"], cells["1s-0r"]).n == 5
+    assert capacity_cells.rate_ratio(cells["3s-0r"], cells["1s-0r"]).n == 5
     assert holds(race, "a second shard on a second node doubles throughput") == "too few passes, it takes 6"
 
 

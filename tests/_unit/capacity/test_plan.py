@@ -156,6 +156,17 @@ def test_too_few_cells_are_held_out_of_nothing():
     assert np.isnan(model.held_out(cells(COSTS, rate)[:3], model.QueryModel)).all()
 
 
+def test_a_cell_is_held_out_with_the_same_cell_of_other_races():
+    one = cells(COSTS, rate)
+    twice = [*one, *(replace(cell, passes=[replace(p, rate=1.2 * p.rate) for p in cell.passes]) for cell in one)]
+    own, other = np.array(model.held_out(twice, model.QueryModel)).reshape(2, -1)
+    for i, cell in enumerate(one):
+        others = [of for j, of in enumerate(twice) if j % len(one) != i]
+        seconds = model.QueryModel.fitted(others).seconds(cell.table, cell.shards, cell.documents)
+        assert own[i] == other[i] == pytest.approx(1 / seconds)
+    assert np.isnan(model.held_out([*one[:3], *one[:3]], model.QueryModel)).all()
+
+
 def test_the_cheapest_cluster_is_the_smallest_that_keeps_the_headroom():
     models = Models(COSTS, INDEX_COSTS)
     goal = Goal(docs=600, searches=100, replicas=1, documents=10**6)

@@ -30,14 +30,14 @@ CHANGES = st.lists(st.tuples(HOW, WHERE, WHERE, ODD), min_size=1, max_size=4)
 SLOWLY = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
 
 
-def stored(challenge):
+def stored(challenge, every=50):
     """A race as it lies in the store; of one that is made up a part of its requests."""
     if challenge not in MADE:
         return recorded(challenge)
     make = curve if challenge == "capacity-curve" else partial(made, challenge=challenge)
     race, documents = documents_of(make("recorded", passes=1))
     kinds = ("capacity-index", "capacity-query")
-    return race, [d for i, d in enumerate(documents) if d["operation-type"] not in kinds or i % 50 == 0]
+    return race, [d for i, d in enumerate(documents) if d["operation-type"] not in kinds or i % every == 0]
 
 
 def paths(value, at=()):
@@ -82,6 +82,14 @@ def change(document, path, how, odd):
 @pytest.mark.parametrize("challenge", CHALLENGES)
 def test_a_race_as_recorded_is_complete_but_for_keys_that_came_later(challenge, tmp_path):
     assert all("an older version of this track" in problem for problem in reported(*stored(challenge), tmp_path))
+
+
+@pytest.mark.parametrize("challenge", [name for name in CHALLENGES if challenges()[name].compared])
+def test_a_race_is_compared_with_one_like_it(challenge, tmp_path):
+    race, documents = stored(challenge, every=1)
+    store = Store((race | {"race-id": "other"}, documents), (race, documents))
+    names = ["other", race["race-id"]]
+    assert written(store, lambda ini: write.write_comparison(ini, names, tmp_path, tmp_path / "noise.json")) is not None
 
 
 def test_what_a_part_of_a_report_lacks_is_a_fault_that_tells_where():
