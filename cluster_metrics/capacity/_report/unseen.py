@@ -52,16 +52,23 @@ def _carried(race: Race, models: Models) -> list[tuple[Cell, float]]:
     return [(cell, documents) for cell, documents in saturated if cell.passes]
 
 
-def _row(models: Models, cell: Cell, documents: float) -> dict[str, Any]:
+def _row(race: Race, models: Models, cell: Cell, documents: float) -> dict[str, Any]:
     """What a cell carried beside so many documents, and what models expect of it."""
     seen, by_model = float(np.median(cell.measured().rates)), expected(models, cell, documents)
-    return {"cell": cell.name, "docs": documents, "seen": seen, "expected": by_model, "error": by_model / seen - 1}
+    row = {"race": race.id, "cell": cell.name, "docs": documents}
+    return row | {"seen": seen, "expected": by_model, "error": by_model / seen - 1}
+
+
+def _configurations(rows: Sequence[dict[str, Any]]) -> list[Words]:
+    """Columns that name cells, with the race where several have a cell in common."""
+    each = {(row.get("what"), row["cell"]) for row in rows}
+    return [*([Words("race", "race")] if len(each) < len(rows) else []), Words("cell", "configuration")]
 
 
 def _beside(races: Sequence[Race], models: Models) -> list[dict[str, Any]]:
     """A row for each cell of races of capacity-mixed."""
     mixed = (race for race in races if race.challenge == "capacity-mixed")
-    return [_row(models, cell, docs) for race in mixed for cell, docs in _carried(race, models) if docs]
+    return [_row(race, models, cell, docs) for race in mixed for cell, docs in _carried(race, models) if docs]
 
 
 def overstated(races: Sequence[Race], models: Models) -> float:
@@ -79,7 +86,7 @@ def beside_documents(races: Sequence[Race], models: Models) -> str:
             "No cell with a node at its limit beside documents of known cost" if mixed else "No race of capacity-mixed"
         )
         return f"\n{none} is among RACES: that searches and documents add up is assumed.\n"
-    columns = [Words("cell", "configuration"), Column("docs", "documents/s"), Column("seen", "searches/s")]
+    columns = [*_configurations(rows), Column("docs", "documents/s"), Column("seen", "searches/s")]
     columns += [Column("expected", "model"), share("error", "error")]
     return (
         "\nSearches beside documents, by the model, against capacity-mixed:\n\n"
@@ -100,7 +107,7 @@ def unseen(races: Sequence[Race]) -> str:
     told = [row for row in rows if row["expected"] is not None]
     if not told:
         return ""
-    columns = [Words("what", "what"), Words("cell", "configuration"), Column("docs", "beside documents/s")]
+    columns = [Words("what", "what"), *_configurations(rows), Column("docs", "beside documents/s")]
     columns += [
         Column("seen", "seen a second"),
         Column("expected", "expected"),
@@ -131,7 +138,7 @@ def _held(race: Race, known: Cells, nodes: int) -> Iterator[dict[str, Any]]:
     for cell, documents in _carried(race, models):
         if len(cell.last.table) < nodes:
             continue
-        row = _row(models, cell, documents) | {
+        row = _row(race, models, cell, documents) | {
             "what": KINDS["capacity-query"] if documents == 0 else KINDS[race.challenge],
             "docs": documents if documents > 0 else None,
         }

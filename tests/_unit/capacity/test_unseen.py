@@ -99,6 +99,14 @@ def test_a_cell_in_which_no_document_was_indexed_tells_nothing_of_searches_besid
     assert "3s-0r-50" in text and "3s-0r-150" not in text
 
 
+def test_a_cell_that_several_races_have_is_told_with_its_race():
+    races = [made(name, "capacity-mixed", passes=1, docs=(0, 50)) for name in ("first", "other")]
+    models = Models(COSTS, INDEX_COSTS)
+    rows = re.findall(r"\| (\w+) +\| (3s-0r-50) +\|", beside_documents(races, models))
+    assert rows == [("first", "3s-0r-50"), ("other", "3s-0r-50")]
+    assert "| race" not in beside_documents(races[:1], models)
+
+
 def test_a_cell_without_documents_is_none_beside_documents():
     text = beside_documents([made("m", "capacity-mixed", docs=(0, 50))], Models(COSTS, INDEX_COSTS))
     assert set(re.findall(r"3s-0r\S*", text)) == {"3s-0r-50"}
