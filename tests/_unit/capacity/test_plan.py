@@ -283,6 +283,14 @@ def test_replicas_that_only_searches_were_raced_with_are_an_extrapolation_for_do
     assert ("**Extrapolation:** 2 replicas, raced were 1 at most;" in text) is named
 
 
+def test_more_races_of_the_same_few_cells_are_no_more_cells():
+    few = {"1s-0r", "2s-0r", "3s-0r"}
+    races = [made(name, "capacity-query") for name in ("a", "b")]
+    races = [replace(race, samples=[s for s in race.samples if s.meta["cell"] in few]) for race in races]
+    with pytest.raises(ReportError, match="at its limit in more than 3 cells"):
+        plan(races, Goal(docs=0, searches=10, replicas=0))
+
+
 def test_a_plan_for_what_was_raced_is_no_extrapolation():
     text = plan([made("i", "capacity-indexing")], Goal(docs=10, searches=0, replicas=1))
     assert "Extrapolation" not in text and "capacity-mixed is among RACES" in text
