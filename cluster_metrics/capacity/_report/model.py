@@ -301,7 +301,7 @@ def fewest(cells: Iterable[Measured], of: type[QueryModel] | type[IndexModel]) -
 
 def told_apart(cells: Iterable[Measured]) -> list[tuple[float, ...]]:
     """What cells are told apart by: nodes, shards, replicas, documents. Cells of several races that are alike in these
-    are taken for one cell, raced again, whatever clients sent to it."""
+    are taken for one cell, raced again."""
     return [(len(cell.table), cell.shards, replicas(cell.table), cell.documents) for cell in cells]
 
 

@@ -9,6 +9,7 @@ from _tools.report.race import Race, ReportError
 from _tools.report.settings import raced
 from _tools.report.table import Column, Table, Words, share
 from _tools.report.text import count, number, percent
+from cluster_metrics.capacity.challenge import CLIENTS
 
 from . import cells as capacity
 from . import model
@@ -54,7 +55,8 @@ def cheapest(models: Models, goal: Goal) -> Layout | None:
 
 
 def check_alike(races: Sequence[Race]) -> None:
-    """Whether one model can be fitted to these races.
+    """Whether one model can be fitted to these races. Those of searches, and those of documents, have their clients in
+    common, as a request may cost less the more of them send.
 
     :raises ReportError: with the first thing that is wrong.
     """
@@ -62,7 +64,8 @@ def check_alike(races: Sequence[Race]) -> None:
         if race.challenge not in KINDS or not capacity.kinds_of(race):
             raise ReportError(f"race [{race.id}] has no samples of {', '.join(KINDS)}, by which a plan is made")
         same = next(one for one in races if one.challenge == race.challenge)
-        for name, other in [*((name, races[0]) for name in ALIKE), (REFRESH, same)]:
+        sent = next(one for one in races if capacity.kinds_of(one)[0] == capacity.kinds_of(race)[0])
+        for name, other in [*((name, races[0]) for name in ALIKE), (REFRESH, same), (CLIENTS.name, sent)]:
             own, its = race.parameters.get(name), other.parameters.get(name)
             if own != its:
                 raise ReportError(f"race [{race.id}] has {name} [{own}], race [{other.id}] has [{its}]")

@@ -352,6 +352,15 @@ def test_a_plan_warns_where_the_cost_of_documents_was_not_seen(monkeypatch):
             "race [n] has refresh_interval [default], race [m] has [30s]",
         ),
         (
+            [
+                made("i", "capacity-indexing", parameters={"capacity_clients": 216}),
+                made("q", "capacity-query", parameters={"capacity_clients": 16}),
+                made("m", "capacity-mixed", parameters={"capacity_clients": 96}),
+            ],
+            Goal(1, 1, 1),
+            "race [m] has capacity_clients [96], race [q] has [16]",
+        ),
+        (
             [made("q", "capacity-query"), made("i", "capacity-indexing", cores=0.8)],
             Goal(1, 1, 1),
             "race [i] ran on nodes of 0.8 cores and 512 MB of heap, race [q] on nodes of 0.4 cores",
