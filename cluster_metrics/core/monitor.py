@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -51,10 +50,7 @@ LOOKED = (
     Key("processes", "", "the same of each of them that runs clients, in ms, as JSON text", optional=True),
     Key("host_busy_ms", "ms", "of all cores of the load driver since its start", optional=True),
     Key("host_idle_ms", "ms", "the same", optional=True),
-    Key("work_ns", "ns", "CPU time of a fixed piece of work: more where the load driver is slower", optional=True),
 )
-WORK = 200
-"""Times that the fixed piece of work does the same, about 1 ms in all."""
 
 
 def counters(stats: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -75,15 +71,6 @@ def _at(stats: Any, path: str) -> float | None:
     for name in path.split("."):
         stats = stats.get(name) if isinstance(stats, dict) else None
     return stats
-
-
-def work_ns() -> int:
-    """CPU time that a fixed piece of work takes, in ns. Other virtual machines on the same hardware take caches and
-    execution units without taking CPU time, and then the same work takes more of it."""
-    start = time.thread_time_ns()
-    for number in range(WORK):
-        json.loads(json.dumps({"number": number, "fields": [f"field {number}", number + 0.5]}))
-    return time.thread_time_ns() - start
 
 
 class Monitor(Runner):
@@ -129,7 +116,6 @@ class Monitor(Runner):
             "processes": json.dumps({str(pid): used[pid] for pid in sorted(self._workers)}),
             "host_busy_ms": float(1000 * (sum(host[:HOST_TIMES]) - idle)),
             "host_idle_ms": float(1000 * idle),
-            "work_ns": work_ns(),
         }
 
 
