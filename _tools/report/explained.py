@@ -14,9 +14,10 @@ def report_of(race: Race) -> ModuleType:
     It offers ``sections(race)`` and ``answer(race)`` (see :class:`.answer.Finding`). It may offer ``warnings(race)``
     (see :class:`.answer.RaceWarning`; default are those of :mod:`.stability`); ``SUMMARY``, a line on Rally's own
     summary; ``sheets(race)``, further CSV files as tables; ``files(race)``, other files, each a name and its text;
-    ``compared_in(race)``, see :func:`.cells.compared_in`; ``changes(race)``, what its changes gain and cost (see
-    :class:`.gains.Gain`); ``costs(race)`` and ``break_evens(race)``, see :mod:`.costs`; and ``compared(comparison)``,
-    sections that a comparison of its races begins with.
+    ``reference(race)``, the sources of what it is held against; ``compared_in(race)``, see :func:`.cells.compared_in`;
+    ``changes(race)``, what its changes gain and cost (see :class:`.gains.Gain`); ``costs(race)`` and
+    ``break_evens(race)``, see :mod:`.costs`; and ``compared(comparison)``, sections that a comparison of its races
+    begins with.
 
     :raises ReportError: when the track has no such challenge.
     """

@@ -22,7 +22,6 @@ from cluster_metrics.capacity.nodes import is_even
 
 from .cells import (
     Cell,
-    Pass,
     bottleneck,
     cells_of,
     clients_of,
@@ -34,6 +33,7 @@ from .cells import (
     steady_of,
 )
 from .claims import holds, seen
+from .passes import Pass
 from .warnings import drift_check, warnings
 
 UNITS = {INDEX: "documents/s", QUERY: "searches/s"}

@@ -15,7 +15,8 @@ from _tools.report.steady import PART
 from _tools.report.text import count, interval, percent
 from cluster_metrics.capacity.challenge import CELL_CLIENTS, MONITOR, PREPARE
 
-from .cells import Cell, client_limited, clients_wanted, gone, idle, is_full, main_cells, steady_of, waits_of
+from .cells import Cell, client_limited, clients_wanted, idle, is_full, main_cells, steady_of, waits_of
+from .passes import gone
 
 DRIFT = 0.05
 """Change of throughput from the first pass to the last that is no drift."""

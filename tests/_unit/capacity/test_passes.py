@@ -12,6 +12,7 @@ from _tools.report.cells import compared_in
 from _tools.report.race import Sample
 from _tools.report.write import sheets
 from cluster_metrics.capacity._report import cells as capacity_cells
+from cluster_metrics.capacity._report.passes import Pass
 from cluster_metrics.capacity.challenge import MONITOR
 
 
@@ -22,7 +23,7 @@ def test_a_rate_that_falls_as_the_index_grows_is_seen(fall):
 
     def cell(number):
         requests = [Sample("capacity-index", at(i), "index", 5.0, {"success-count": 1}) for i in range(1001)]
-        return capacity_cells.Pass([], requests[0], requests)
+        return Pass([], requests[0], requests)
 
     early, late = cell(1).halves
     found = capacity_cells.Cell("1s-0r", 1, 0, 0, 0, {number: cell(number) for number in range(1, 7)}).trend()
@@ -34,7 +35,7 @@ def test_a_rate_that_falls_as_the_index_grows_is_seen(fall):
 def test_a_pass_without_requests_in_a_half_has_no_trend():
     def cell(*times):
         requests = [Sample("capacity-index", at, "index", 5.0, {"success-count": 1}) for at in times]
-        return capacity_cells.Pass([], requests[0], requests)
+        return Pass([], requests[0], requests)
 
     even, late = cell(0, 400, 500, 1000), cell(0, 800, 900, 1000)
     assert capacity_cells.Cell("1s-0r", 1, 0, 0, 0, {1: even, 2: even}).trend().value == pytest.approx(0.5)
