@@ -55,8 +55,9 @@ def cheapest(models: Models, goal: Goal) -> Layout | None:
 
 
 def check_alike(races: Sequence[Race]) -> None:
-    """Whether one model can be fitted to these races. Those of searches, and those of documents, have their clients in
-    common, as a request may cost less the more of them send.
+    """Whether one model can be fitted to these races. Those of searches, and those of documents, have
+    ``capacity_clients`` in common, as a request may cost less the more of them send; clients of single cells may
+    differ.
 
     :raises ReportError: with the first thing that is wrong.
     """
