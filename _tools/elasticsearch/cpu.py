@@ -5,9 +5,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-PERIOD_US = 20_000
-"""Time in which a group has its share once. In Linux's 100 ms a node of 0.3 cores would run for 30 ms and stand still
-for 70, and all that came meanwhile would be worked off together; a slower CPU is slow all the time."""
+PERIOD_US = 100_000
 FOLDER = "cluster-metrics-{name}"
 COMPILERS = "C1 CompilerThre", "C2 CompilerThre"
 """Threads of a JVM that compile, by what Linux keeps of their names."""

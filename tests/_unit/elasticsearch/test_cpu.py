@@ -83,7 +83,7 @@ def test_without_a_controller_nothing_is_held(monkeypatch):
 @pytest.mark.parametrize(
     "second, kind, quota", [(True, "cgroup v2", "cpu.max"), (False, "cgroup v1", "cpu.cfs_quota_us")]
 )
-@pytest.mark.parametrize("cores, microseconds", [(0.2, "4000"), (1.0, "20000"), (2.5, "50000")])
+@pytest.mark.parametrize("cores, microseconds", [(0.2, "20000"), (1.0, "100000"), (2.5, "250000")])
 def test_a_group_gets_its_share_of_each_period_to_the_part_of_a_core(
     monkeypatch, tmp_path, second, kind, quota, cores, microseconds
 ):
@@ -92,7 +92,7 @@ def test_a_group_gets_its_share_of_each_period_to_the_part_of_a_core(
     group = tmp_path / f"cluster-metrics-{NAME}"
     assert (group / quota).read_text().split()[0] == microseconds
     period = (group / ("cpu.max" if second else "cpu.cfs_period_us")).read_text().split()[-1]
-    assert period == "20000"
+    assert period == "100000"
     assert not second or (tmp_path / "cgroup.subtree_control").read_text() == "+cpu"
     cpu.hold(NAME, [7])
     assert (group / "cgroup.procs").read_text() == "7"
