@@ -1,6 +1,6 @@
 """Says how many nodes, shards and replicas a load takes, by models fitted to races of the capacity challenges."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +24,7 @@ AS_GOOD = 1.02
 MOST_OVERSTATED = 1.1
 """Searches that costs expect beside documents over those that nodes carried, above which a plan for both warns."""
 ALIKE = ("words_mapping", "word_frequency", "capacity_bulk_size", "count_all_hits")
-"""Track parameters that all races of a plan have in common."""
+"""Track parameters that the races of a plan whose challenges take them have in common."""
 REFRESH = "refresh_interval"
 """Track parameter that races of one challenge have in common: capacity-indexing refreshes nothing unless told."""
 
@@ -64,14 +64,25 @@ def check_alike(races: Sequence[Race]) -> None:
     for race in races:
         if race.challenge not in KINDS or not capacity.kinds_of(race):
             raise ReportError(f"race [{race.id}] has no samples of {', '.join(KINDS)}, by which a plan is made")
-        same = next(one for one in races if one.challenge == race.challenge)
-        sent = next(one for one in races if capacity.kinds_of(one)[0] == capacity.kinds_of(race)[0])
-        for name, other in [*((name, races[0]) for name in ALIKE), (REFRESH, same), (CLIENTS.name, sent)]:
+        for name, other in _in_common(race, races):
             own, its = race.parameters.get(name), other.parameters.get(name)
             if own != its:
                 raise ReportError(f"race [{race.id}] has {name} [{own}], race [{other.id}] has [{its}]")
         if (own := _nodes_of(race)) != (first := _nodes_of(races[0])):
             raise ReportError(f"race [{race.id}] ran on nodes of {own}, race [{races[0].id}] on nodes of {first}")
+
+
+def _in_common(race: Race, races: Sequence[Race]) -> Iterator[tuple[str, Race]]:
+    """Track parameters that a race has in common with others, each with the first of these."""
+    for name in ALIKE:
+        if _takes(race, name):
+            yield name, next(one for one in races if _takes(one, name))
+    yield REFRESH, next(one for one in races if one.challenge == race.challenge)
+    yield CLIENTS.name, next(one for one in races if capacity.kinds_of(one)[0] == capacity.kinds_of(race)[0])
+
+
+def _takes(race: Race, name: str) -> bool:
+    return name in {parameter.name for parameter in race.record.parameters}
 
 
 def _nodes_of(race: Race) -> str:

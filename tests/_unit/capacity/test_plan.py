@@ -331,15 +331,15 @@ def test_a_plan_warns_where_the_cost_of_documents_was_not_seen(monkeypatch):
         ),
         *(
             (
-                [made("q", "capacity-query"), made("i", "capacity-indexing", parameters={name: value})],
+                [made("q", f"capacity-{challenge}"), made("m", "capacity-mixed", parameters={name: value})],
                 Goal(1, 1, 1),
-                f"race [i] has {name} [{value}], race [q] has [{other}]",
+                f"race [m] has {name} [{value}], race [q] has [{other}]",
             )
-            for name, value, other in (
-                ("words_mapping", "light", "heavy"),
-                ("word_frequency", "natural", None),
-                ("capacity_bulk_size", 7, None),
-                ("count_all_hits", True, None),
+            for challenge, name, value, other in (
+                ("query", "words_mapping", "light", "heavy"),
+                ("indexing", "word_frequency", "natural", None),
+                ("indexing", "capacity_bulk_size", 7, None),
+                ("query", "count_all_hits", True, None),
             )
         ),
         (
@@ -371,6 +371,11 @@ def test_what_cannot_be_planned_gets_one_clear_line(races, goal, line):
     with pytest.raises(ReportError) as e:
         plan(races, goal)
     assert line in str(e.value) and "\n" not in str(e.value)
+
+
+def test_of_parameters_that_a_challenge_does_not_take_its_races_need_not_be_alike():
+    bulk = made("i", "capacity-indexing", parameters={"capacity_bulk_size": 100, "count_all_hits": False})
+    assert "Nodes" in plan([made("q", "capacity-query", parameters={"count_all_hits": True}), bulk], Goal(1, 1, 1))
 
 
 def test_predictions_are_of_the_reading_by_which_more_nodes_share_nothing():
