@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
 import numpy as np
-from scipy import optimize
+from scipy import optimize, stats
 
 Table = Mapping[str, Sequence[str]]
 """Which node holds what: node to shards, a primary as ``0p``, a replica as ``0r``."""
@@ -158,10 +158,10 @@ class QueryModel:
 
     @classmethod
     def fitted(cls, cells: Iterable[Measured]) -> "QueryModel":
-        """Costs fitted to the median rate of each cell."""
+        """Costs fitted to the rate of each cell, the geometric mean of its passes."""
         found = list(cells)
         terms = [_query_terms(visits_balanced(c.table), c.shards, c.documents, len(c.table)) for c in found]
-        return cls(*_least_squares(terms, [float(np.median(c.rates)) for c in found]))
+        return cls(*_least_squares(terms, [float(stats.gmean(c.rates)) for c in found]))
 
 
 @dataclass(frozen=True)
@@ -265,14 +265,14 @@ def _index_terms(table: Table) -> dict[str, Terms]:
 
 
 def _taken(cell: Measured) -> dict[Terms, float]:
-    """Seconds that nodes of a cell take for a document, in the median of those that do the same for one; where no CPU
-    was told, of the node with most to do, each thing taken for as much."""
+    """Seconds that nodes of a cell take for a document, the geometric mean of those that do the same for one; where no
+    CPU was told, of the node with most to do, each thing taken for as much."""
     found: dict[Terms, list[float]] = {}
     for one in cell.passes:
         terms = _index_terms(one.table)
         for node, part in (one.parts or {max(terms, key=lambda of: sum(terms[of])): 1.0}).items():
             found.setdefault(terms[node], []).append(part / one.rate)
-    return {terms: float(np.median(seconds)) for terms, seconds in found.items()}
+    return {terms: float(stats.gmean(seconds)) for terms, seconds in found.items()}
 
 
 def _least_squares(terms: Sequence[Terms], rates: Sequence[float]) -> list[float]:

@@ -102,6 +102,19 @@ def test_a_cell_in_which_one_node_indexes_tells_what_the_others_do_by_their_cpu(
     assert [fitted.primary_s, fitted.request_s] == pytest.approx([INDEX_COSTS.primary_s, INDEX_COSTS.request_s])
 
 
+@pytest.mark.parametrize("costs", [COSTS, INDEX_COSTS])
+def test_costs_are_fitted_to_the_geometric_mean_of_passes(costs):
+    measured = cells(costs, rate)
+    factors = (1.0, 1.0, 1.0, 1.0, 1.5)
+    uneven = [
+        replace(c, passes=[replace(p, rate=p.rate * by / 1.5 ** (1 / 5)) for p, by in zip(c.passes, factors)])
+        for c in measured
+    ]
+    for cell in measured:
+        expected = cell.seconds(type(costs).fitted(measured))
+        assert cell.seconds(type(costs).fitted(uneven)) == pytest.approx(expected)
+
+
 def test_nodes_whose_cpu_was_not_told_leave_what_the_busiest_takes():
     untold = [replace(c, passes=[replace(one, parts={}) for one in c.passes]) for c in cells(INDEX_COSTS, rate)]
     fitted = model.IndexModel.fitted(untold)
