@@ -265,13 +265,14 @@ def _index_terms(table: Table) -> dict[str, Terms]:
 
 
 def _taken(cell: Measured) -> dict[Terms, float]:
-    """Seconds that nodes of a cell take for a document, the geometric mean of those that do the same for one; where no
-    CPU was told, of the node with most to do, each thing taken for as much."""
+    """Seconds that nodes of a cell take for a document, the geometric mean of those that do the same for one and used
+    any CPU; where none was told, of the node with most to do, each thing taken for as much."""
     found: dict[Terms, list[float]] = {}
     for one in cell.passes:
         terms = _index_terms(one.table)
         for node, part in (one.parts or {max(terms, key=lambda of: sum(terms[of])): 1.0}).items():
-            found.setdefault(terms[node], []).append(part / one.rate)
+            if part:
+                found.setdefault(terms[node], []).append(part / one.rate)
     return {terms: float(stats.gmean(seconds)) for terms, seconds in found.items()}
 
 

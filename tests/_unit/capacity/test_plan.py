@@ -121,6 +121,16 @@ def test_nodes_whose_cpu_was_not_told_leave_what_the_busiest_takes():
     assert [fitted.seconds(c.table) for c in untold] == pytest.approx([1 / c.rates[0] for c in untold], rel=0.05)
 
 
+def test_a_pass_in_which_no_cpu_of_a_node_was_seen_tells_nothing_of_it():
+    measured = cells(INDEX_COSTS, rate)
+    first = measured[0].passes[0]
+    unseen = replace(first, parts={node: of if of == 1 else 0.0 for node, of in first.parts.items()})
+    assert unseen != first
+    measured[0] = replace(measured[0], passes=[unseen, *measured[0].passes[1:]])
+    expected = [INDEX_COSTS.seconds(cell.table) for cell in measured]
+    assert [cell.seconds(model.IndexModel.fitted(measured)) for cell in measured] == pytest.approx(expected)
+
+
 def test_shards_that_stand_elsewhere_in_another_pass_are_counted_where_they_stood():
     there, elsewhere = ({"a": ["0p"], "b": []}, {"a": [], "b": ["0p"]})
     each = INDEX_COSTS.primary_s + INDEX_COSTS.request_s / 2
