@@ -10,7 +10,7 @@ from _tools.report.race import Race, Sample
 from cluster_metrics.capacity._report import model
 
 COSTS = model.QueryModel(2e-3, 1e-8, 1e-3)
-INDEX_COSTS = model.IndexModel(1e-3, 8e-4, 2e-4, 0.0, 5e-4)
+INDEX_COSTS = model.IndexModel(1e-3, 8e-4, 2e-4, 0.0, 0.0, 5e-4)
 DOCUMENTS = 10**6
 SECONDS = 5
 NODES = 3
@@ -26,12 +26,29 @@ def parts(table, costs=INDEX_COSTS):
     replicas = sum(map(len, table.values())) / shards - 1
     primary_s = costs.primary_s + replicas * costs.copy_s + (1 - 1 / len(table)) * costs.remote_s
     later_s = max(0.0, replicas - 1) * costs.later_s
+    with_any = 1 - (1 - 1 / shards) ** costs.at_once
     used = {
         node: sum((primary_s if s.endswith("p") else costs.replica_s) + later_s for s in held) / shards
+        + len(held) * with_any / costs.at_once * costs.shard_s
         + costs.request_s / len(table)
         for node, held in table.items()
     }
     return {node: of / max(used.values()) for node, of in used.items()}
+
+
+def grid(costs, spread=0.0, nodes=NODES):
+    """Cells of 1 to 3 shards and up to 2 replicas as a model expects them, each over five passes.
+
+    :param spread: of the rate between passes.
+    """
+    rng, found = np.random.default_rng(1), []
+    for shards, replicas in itertools.product((1, 2, 3), range(min(nodes, 3))):
+        table = model.spread(nodes, shards, replicas)
+        rate = 1 / costs.seconds(table, shards, DOCUMENTS)
+        used = (parts(table, costs), costs.at_once) if isinstance(costs, model.IndexModel) else ({},)
+        passes = [model.Counted(rate * np.exp(spread * rng.standard_normal()), table, *used) for _ in range(5)]
+        found.append(model.Measured(table, shards, DOCUMENTS, passes))
+    return found
 
 
 def made(race_id, challenge, passes=3, spread=0.02, cores=0.4, held_by="cgroup v1", shape=None, on=NODES, **changes):

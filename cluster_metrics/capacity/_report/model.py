@@ -9,7 +9,7 @@ node has to do, so all nodes tell of the costs, by the CPU time that they used; 
 import itertools
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -95,11 +95,13 @@ class Counted:
     :param rate: requests, or documents indexed, per second.
     :param table: which node held what.
     :param parts: by node, the CPU time that it used over that of the node that used most; none where not told.
+    :param at_once: documents of a request.
     """
 
     rate: float
     table: Table
     parts: Mapping[str, float]
+    at_once: int = 1
 
 
 @dataclass(frozen=True)
@@ -172,9 +174,12 @@ class IndexModel:
     :param replica_s: the node of each replica.
     :param copy_s: each replica, on the node of its primary shard, which sends it.
     :param later_s: each copy, on the node that holds it, for each replica beyond the first.
+    :param shard_s: a request of several documents, for each copy of each shard that it has documents of, on the node
+        that holds it.
     :param request_s: a document, spread over all nodes.
     :param remote_s: a document that another node was sent, on the node of its primary shard.
     :param node_s: a document, on the busiest node, however many there are.
+    :param at_once: documents of a request.
     """
 
     COSTS: ClassVar[int] = 4
@@ -184,24 +189,29 @@ class IndexModel:
     replica_s: float
     copy_s: float
     later_s: float
+    shard_s: float
     request_s: float
     remote_s: float = 0.0
     node_s: float = 0.0
+    at_once: int = field(default=1, kw_only=True)
 
     def seconds(self, table: Table, shards: int = 0, documents: float = 0) -> float:
         """Seconds of the busiest node per document."""
-        return max(map(self._cost, _index_terms(table).values())) + self.node_s
+        return max(map(self._cost, _index_terms(table, self.at_once).values())) + self.node_s
 
     def _cost(self, terms: Terms) -> float:
-        costs = [self.primary_s, self.replica_s, self.copy_s, self.later_s, self.request_s, self.remote_s]
-        return sum(map(operator.mul, terms, costs))
+        costs = [self.primary_s, self.replica_s, self.copy_s, self.later_s, self.shard_s]
+        return sum(map(operator.mul, terms, [*costs, self.request_s, self.remote_s]))
 
     @classmethod
     def fitted(cls, cells: Iterable[Measured]) -> "IndexModel":
         """Costs fitted to the time that each node of each cell takes for a document: the busiest all of it, others as
         much less as they used less of the CPU."""
-        taken = [row for cell in cells for row in _taken(cell).items()]
-        return cls(*_least_squares([terms for terms, _ in taken], [1 / seconds for _, seconds in taken]))
+        found = list(cells)
+        at_once = _at_once(found)
+        taken = [row for cell in found for row in _taken(cell, at_once).items()]
+        costs = _least_squares([terms for terms, _ in taken], [1 / seconds for _, seconds in taken])
+        return cls(*costs, at_once=at_once)
 
 
 @dataclass(frozen=True)
@@ -254,22 +264,32 @@ def _query_terms(visits: float, shards: int, documents: float, nodes: int) -> Te
     return visits, visits * documents / shards, 1 / nodes, visits * (1 - 1 / nodes)
 
 
-def _index_terms(table: Table) -> dict[str, Terms]:
+def _index_terms(table: Table, at_once: int) -> dict[str, Terms]:
     """What each node does per document: its primaries, its replicas, those that it sends, its copies for each replica
-    beyond the first, requests, and documents that another node was sent."""
+    beyond the first, its copies for each request of several documents, of a shard if it has one or more of its
+    documents, requests, and documents that another node was sent."""
     nodes, shards = len(table), len(_holders(table))
+    asked = (1 - (1 - 1 / shards) ** at_once) / at_once if at_once > 1 else 0.0
     done = {node: [sum(s.endswith(kind) for s in held) / shards for kind in "pr"] for node, held in table.items()}
     sent = replicas(table)
     later = max(0.0, sent - 1)
-    return {node: (p, r, p * sent, (p + r) * later, 1 / nodes, p * (1 - 1 / nodes)) for node, (p, r) in done.items()}
+    return {
+        node: (p, r, p * sent, (p + r) * later, len(table[node]) * asked, 1 / nodes, p * (1 - 1 / nodes))
+        for node, (p, r) in done.items()
+    }
 
 
-def _taken(cell: Measured) -> dict[Terms, float]:
+def _at_once(cells: Iterable[Measured]) -> int:
+    """Documents of a request; the last one of a corpus may have fewer."""
+    return int(np.median([one.at_once for cell in cells for one in cell.passes] or [1]))
+
+
+def _taken(cell: Measured, at_once: int) -> dict[Terms, float]:
     """Seconds that nodes of a cell take for a document, the geometric mean of those that do the same for one and used
     any CPU; where none was told, of the node with most to do, each thing taken for as much."""
     found: dict[Terms, list[float]] = {}
     for one in cell.passes:
-        terms = _index_terms(one.table)
+        terms = _index_terms(one.table, at_once)
         for node, part in (one.parts or {max(terms, key=lambda of: sum(terms[of])): 1.0}).items():
             if part:
                 found.setdefault(terms[node], []).append(part / one.rate)
@@ -295,9 +315,10 @@ def tell_of_later(cells: Iterable[Measured]) -> bool:
 
 def fewest(cells: Iterable[Measured], of: type[QueryModel] | type[IndexModel]) -> int:
     """Cells that a model takes at least: as many as it has costs, one of which takes numbers of nodes that differ, and
-    another of documents where a cell has a second replica."""
+    others of documents a second replica, and several documents of a request."""
     found = list(cells)
-    return of.COSTS + (len({len(cell.table) for cell in found}) > 1) + (of is IndexModel and tell_of_later(found))
+    least = of.COSTS + (len({len(cell.table) for cell in found}) > 1)
+    return least + (tell_of_later(found) + (_at_once(found) > 1) if of is IndexModel else 0)
 
 
 def told_apart(cells: Iterable[Measured]) -> list[tuple[float, ...]]:

@@ -43,7 +43,8 @@ class Pass(Looks):
         used = {node: cores for node, cores in self.cores().items() if node in self.table}
         most = max(used.values(), default=0.0)
         parts = {node: cores / most for node, cores in used.items() if most}
-        return Counted(self.rate, self.table, parts)
+        at_once = int(np.median([request.meta.get("success-count", 1) for request in self.requests]))
+        return Counted(self.rate, self.table, parts, at_once)
 
     @property
     def target_cores(self) -> float:

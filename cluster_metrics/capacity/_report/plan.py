@@ -270,6 +270,8 @@ def _model(models: Models, errors: Mapping[str, Sequence[float]]) -> str:
         costs["document: each replica"] = 1e3 * models.indexing.replica_s
         costs["document: each replica, on the node of its primary shard"] = 1e3 * models.indexing.copy_s
         costs["document: each copy, for each replica beyond the first"] = 1e3 * models.indexing.later_s
+        if models.indexing.at_once > 1:
+            costs["document: a request, for each copy of its shards"] = 1e3 * models.indexing.shard_s
         costs["document: a request, spread over all nodes"] = 1e3 * models.indexing.request_s
         costs["document: its primary shard, of a document that another node was sent"] = 1e3 * models.indexing.remote_s
         costs["document: a request, however many nodes"] = 1e3 * models.indexing.node_s

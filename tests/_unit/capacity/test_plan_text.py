@@ -67,12 +67,14 @@ def test_headroom_is_told_with_what_95_percent_of_predictions_leave():
 def test_costs_are_told_in_ms_and_errors_by_their_median_and_the_greatest():
     models = Models(
         model.QueryModel(1e-3, 2e-9, 3e-3, 4e-3, 5e-3),
-        model.IndexModel(6e-3, 7e-3, 8e-3, 9e-3, 1e-2, 1.1e-2, 1.2e-2),
-        together=model.Together(0.013, 0.014),
+        model.IndexModel(6e-3, 7e-3, 8e-3, 9e-3, 1e-2, 1.1e-2, 1.2e-2, 1.3e-2, at_once=100),
+        together=model.Together(0.014, 0.015),
     )
     text = planning._model(models, {"searches": [0.01, 0.02, 0.09], "indexing": []})
     costs = [float(of) for of in re.findall(r"^\| (?:search|document|a second of).+\| +([\d.]+) +\|", text, re.M)]
-    assert costs == list(range(1, 15))
+    assert costs == list(range(1, 16))
+    alone = replace(models, indexing=replace(models.indexing, at_once=1))
+    assert "for each copy of its shards" in text and "for each copy of its shards" not in planning._model(alone, {})
     assert "Hold-out error, searches, each cell left out in turn: 2.0 % in the median of 3, 9.0 % at most." in text
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from capacities import COSTS, INDEX_COSTS, made, text_of
+from capacities import BULK, COSTS, INDEX_COSTS, made, text_of
 
 from cluster_metrics.capacity._report import model
 from cluster_metrics.capacity._report.cells import cells_of
@@ -62,6 +62,13 @@ def test_what_a_replica_beyond_the_first_costs_is_told_by_cells_that_have_one():
     assert float(later) == pytest.approx(1e3 * found.later_s, rel=0.01)
     smaller = cells_of_races([race]).of_fewer(3)
     assert smaller.readings()[0].indexing.later_s == 0
+
+
+def test_what_a_request_of_several_documents_costs_each_copy_is_told_by_how_many_it_has():
+    costs = replace(INDEX_COSTS, shard_s=4e-3, at_once=BULK)
+    race = made("i", "capacity-indexing", passes=6, nodes=(1, 2, 0), index_costs=costs)
+    found = cells_of_races([race]).readings()[0].indexing
+    assert (found.at_once, found.shard_s) == (BULK, pytest.approx(costs.shard_s, rel=0.1))
 
 
 def test_a_second_replica_is_a_cost_that_takes_one_more_cell():
