@@ -100,7 +100,7 @@ def unseen(races: Sequence[Race]) -> str:
     where neither searches nor documents were raced on three numbers of nodes, or by too few cells."""
     most = max((size for race in races if race.challenge in KINDS for size in capacity.sizes_of(race)), default=0)
     known = cells_of(races).of_fewer(most).told()
-    smaller = sorted(set.union(*known.sizes()))
+    smaller = [str(size) for size in sorted(set.union(*known.sizes()))]
     if not smaller:
         return ""
     rows = [row for race in races if race.challenge in KINDS for row in _held(race, known, most)]
@@ -114,8 +114,9 @@ def unseen(races: Sequence[Race]) -> str:
         Words("interval", "95 % of predictions"),
     ]
     columns += [share("error", "error"), Words("inside", "inside")]
+    fewer = f"{', '.join(smaller[:-1])} and {smaller[-1]}"
     text = (
-        f"\n## More nodes than it was fitted to\n\nBy cells of {' and '.join(map(str, smaller))} nodes alone, against "
+        f"\n## More nodes than it was fitted to\n\nBy cells of {fewer} nodes alone, against "
         f"those of {most}: {sum(row['inside'] == 'yes' for row in rows)} of {len(told)} cells lie within 95 % of "
         "predictions, each by a fit to passes drawn anew that misses as one missed a cell that it had not seen.\n\n"
         + Table("unseen", columns, rows).markdown()

@@ -50,6 +50,11 @@ def test_cells_of_one_and_two_nodes_of_a_race_are_held_against_those_of_three():
     )
 
 
+def test_four_nodes_are_held_against_one_two_and_three():
+    race = made("i", "capacity-indexing", on=4, nodes=(1, 2, 3, 0))
+    assert "By cells of 1, 2 and 3 nodes alone, against those of 4: " in unseen([race])
+
+
 def test_what_a_replica_beyond_the_first_costs_is_told_by_cells_that_have_one():
     costs = replace(INDEX_COSTS, later_s=6e-4)
     race = made("i", "capacity-indexing", passes=6, nodes=(1, 2, 0), index_costs=costs)
