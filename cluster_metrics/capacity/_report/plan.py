@@ -120,12 +120,9 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
             f"{count(found.nodes, 'node')} may carry the load, or none of up to {MOST_NODES}: {_open(cells.alone)}"
         )
     models, errors = readings[-1], {what: [abs(m - 1) for m in of] for what, of in cells.misses().items()}
-    load = (
-        f"{number(grown.docs)} documents/s and {number(grown.searches)} searches/s on {grown.documents:,.0f} documents "
-        f"(growth {goal.growth:g} ×), on nodes of {_nodes_of(races[0])} like the raced ones"
-    )
+    on = f"(growth {goal.growth:g} ×), on nodes of {_nodes_of(races[0])} like the raced ones"
     lines = [
-        *_said(cells, models, grown, best, load),
+        *_said(cells, models, grown, best, f"{' and '.join(_loads(grown))} {on}"),
         *([f"**Not settled:** {found.nodes} may do: {_open(cells.alone)}."] if found.nodes < best.nodes else []),
         *_extrapolations(best, grown, cells),
         *_told(races),
@@ -153,9 +150,17 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
         "# Plan\n\n" + "".join(f"- {line}\n" for line in lines)
         + "\n## What more or fewer nodes do\n\n" + _around(models, grown, best)
         + "\n## Model\n\n" + _model(models, errors)
-        + beside_documents(races, models)
+        + (beside_documents(races, models) if goal.docs and goal.searches else "")
         + unseen(races)
     )  # fmt: skip
+
+
+def _loads(goal: Goal) -> Iterator[str]:
+    """What of documents and searches a cluster must carry."""
+    if goal.docs:
+        yield f"{number(goal.docs)} documents/s"
+    if goal.searches:
+        yield f"{number(goal.searches)} searches/s on {goal.documents:,.0f} documents"
 
 
 def _said(cells: Cells, models: Models, goal: Goal, best: Layout, load: str) -> Iterable[str]:
@@ -171,10 +176,10 @@ def _said(cells: Cells, models: Models, goal: Goal, best: Layout, load: str) -> 
     low, high = np.percentile([one.busy(best.nodes, best.shards, goal) for one in predictions], (2.5, 97.5))
     parts = dict(zip(("searches", "documents"), models.work(best.nodes, best.shards, goal)))
     greatest = max(parts, key=lambda what: parts[what])
+    of_both = f" ({percent(parts[greatest] / best.busy)} of the busiest node's work)" if min(parts.values()) else ""
     yield (
         f"**Nodes: {best.nodes}, shards: {best.shards}, replicas: {goal.replicas}**, enough in {content} of "
-        f"predictions, limited by {greatest} ({percent(parts[greatest] / best.busy)} of the busiest node's work); for "
-        f"{load}."
+        f"predictions, limited by {greatest}{of_both}; for {load}."
     )
     yield (
         f"Headroom: {percent(1 - best.busy)} of the busiest node's time stays free [{percent(1 - high)}, "
@@ -250,10 +255,12 @@ def _around(models: Models, goal: Goal, best: Layout) -> str:
         full = max(0.0, 1 - besides) / (layout.busy - besides)
         rows.append(row | {"docs": goal.docs * full, "searches": goal.searches * full})
     columns = [Column("nodes", "nodes"), Column("shards", "shards"), share("busy", "busiest node")]
-    columns += [Column("docs", "documents/s when full"), Column("searches", "searches/s when full")]
+    columns += [Column("docs", "documents/s when full")] if goal.docs else []
+    columns += [Column("searches", "searches/s when full")] if goal.searches else []
+    both = ", with documents and searches in this proportion" if goal.docs and goal.searches else ""
     return (
-        "The busiest node's time that the load takes, and the load at which that node is full, with documents and "
-        "searches in this proportion.\n\n" + Table("layouts", columns, rows).markdown()
+        f"The busiest node's time that the load takes, and the load at which that node is full{both}.\n\n"
+        + Table("layouts", columns, rows).markdown()
     )
 
 

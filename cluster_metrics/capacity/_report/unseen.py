@@ -107,7 +107,8 @@ def unseen(races: Sequence[Race]) -> str:
     told = [row for row in rows if row["expected"] is not None]
     if not told:
         return ""
-    columns = [Words("what", "what"), *_configurations(rows), Column("docs", "beside documents/s")]
+    columns: list[Column] = [Words("what", "what"), *_configurations(rows)]
+    columns += [Column("docs", "beside documents/s")] if any(row["docs"] for row in rows) else []
     columns += [
         Column("seen", "seen a second"),
         Column("expected", "expected"),

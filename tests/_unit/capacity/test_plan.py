@@ -141,7 +141,19 @@ def test_more_races_of_the_same_few_cells_are_no_more_cells():
 
 def test_a_plan_for_what_was_raced_is_no_extrapolation():
     text = plan([made("i", "capacity-indexing")], Goal(docs=10, searches=0, replicas=1))
-    assert "Extrapolation" not in text and "capacity-mixed is among RACES" in text
+    assert "Extrapolation" not in text
+
+
+@pytest.mark.parametrize("docs, searches", [(100, 0), (0, 100), (100, 100)])
+def test_a_plan_speaks_of_the_load_that_it_was_asked_for_alone(docs, searches):
+    races = [made("q", "capacity-query"), made("i", "capacity-indexing")]
+    text = plan(races, Goal(docs=docs, searches=searches, replicas=1))
+    assert [f"{kind}/s when full" in text for kind in ("documents", "searches")] == [docs > 0, searches > 0]
+    asked = ["100 documents/s"] * (docs > 0) + ["100 searches/s on 1,000,000 documents"] * (searches > 0)
+    assert f"for {' and '.join(asked)} (growth 1 ×)" in text
+    both = docs > 0 and searches > 0
+    for words in ("of the busiest node's work", "in this proportion", "No race of capacity-mixed is among RACES"):
+        assert (words in text) == both
 
 
 @pytest.mark.parametrize("shards, docs, named", [("1", 50, True), ("123", 50, False), ("1", 0, False)])

@@ -90,10 +90,10 @@ def test_a_plan_says_what_of_its_races_is_to_be_doubted():
 
 
 def test_of_mixed_cells_that_tell_nothing_it_is_not_said_that_there_are_none():
-    goal = Goal(docs=0, searches=10, replicas=1)
-    idle = made("m", "capacity-mixed", busy=0.2)
-    assert "\nNo race of capacity-mixed is among RACES: " in plan([made("q", "capacity-query")], goal)
-    text = plan([made("q", "capacity-query"), idle], goal)
+    goal = Goal(docs=10, searches=10, replicas=1)
+    alone, idle = [made("q", "capacity-query"), made("i", "capacity-indexing")], made("m", "capacity-mixed", busy=0.2)
+    assert "\nNo race of capacity-mixed is among RACES: " in plan(alone, goal)
+    text = plan([*alone, idle], goal)
     assert "No race of capacity-mixed" not in text and "\nNo cell with a node at its limit beside documents" in text
 
 
