@@ -70,8 +70,8 @@ CLAIMS = {
     INDEX: (
         _between("a second shard raises throughput", "2s-0r", "1s-0r", 1, np.inf),
         _between("a third shard raises it further", "3s-0r", "2s-0r", 1, np.inf),
-        _between("a replica of the one shard costs little", "1s-1r", "1s-0r", 1 - SMALL_LOSS, 1),
-        _between("so do two replicas", "1s-2r", "1s-0r", 1 - SMALL_LOSS, 1),
+        _between("a replica of the one shard costs little", "1s-1r", "1s-0r", 1 - SMALL_LOSS, np.inf),
+        _between("so do two replicas", "1s-2r", "1s-0r", 1 - SMALL_LOSS, np.inf),
         *(
             _between("replicas cost 20 to 60 % where nodes hold several shards", f"{s}s-{r}r", f"{s}s-0r",
                      1 - ARTICLE_LOSS[1], 1 - ARTICLE_LOSS[0])
