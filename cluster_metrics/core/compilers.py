@@ -10,8 +10,11 @@ from ..wire.requests import request
 
 NAMES = ("C1 Compiler", "C2 Compiler")
 """With which the names of HotSpot's compiler threads begin."""
+STARTS_S = 60.0
+"""Within which of its process a JVM begins, in seconds, on a small share of the CPU as well: else it is another
+machine's id."""
 APART_S = 5.0
-"""By which a process and its JVM may seem to have begun apart, in seconds: else it is another machine's id."""
+"""By which the clocks of both may differ, in seconds."""
 PROC = Path("/proc")
 ASKED = "/_nodes/jvm?filter_path=nodes.*.name,nodes.*.jvm.pid,nodes.*.jvm.start_time_in_millis"
 
@@ -69,4 +72,4 @@ def _is_here(jvm: dict[str, Any]) -> bool:
         began = psutil.Process(jvm["pid"]).create_time()
     except psutil.Error:
         return False
-    return abs(began - jvm["start_time_in_millis"] / 1000) < APART_S
+    return -APART_S < jvm["start_time_in_millis"] / 1000 - began < STARTS_S

@@ -79,8 +79,14 @@ def test_of_two_nodes_each_has_its_own_time_and_one_that_is_started_anew_is_aske
 
 def test_a_node_of_another_machine_tells_nothing_by_what_has_its_id_here(proc):
     thread(proc, 2, "C2 CompilerThre", user=30)
-    found, _ = look(Compilers(), a=jvm(later_s=6), b=jvm(later_s=-6), c=jvm(pid=NOBODY), own=jvm(later_s=4))
+    found, _ = look(Compilers(), a=jvm(later_s=61), b=jvm(later_s=-6), c=jvm(pid=NOBODY), own=jvm(later_s=4))
     assert found == {"own": pytest.approx(30 * TICK_MS)}
+
+
+@pytest.mark.parametrize("later_s", [-4, 0, 6, 55])
+def test_a_jvm_that_takes_its_time_to_begin_runs_here(proc, later_s):
+    thread(proc, 2, "C2 CompilerThre", user=30)
+    assert look(Compilers(), a=jvm(later_s=later_s))[0] == {"a": pytest.approx(30 * TICK_MS)}
 
 
 def test_a_target_that_does_not_tell_of_processes_has_none_here(proc):
@@ -96,7 +102,7 @@ def test_a_node_that_was_started_anew_is_asked_for_again(proc):
     (old / "stat").unlink()
     for folder in (old, old.parent, old.parent.parent):
         folder.rmdir()
-    found, sent = look(reading, a=jvm(later_s=60))
+    found, sent = look(reading, a=jvm(later_s=120))
     assert len(sent) == 1 and found == {}
 
 
