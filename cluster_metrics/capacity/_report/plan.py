@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from _tools.report.answer import RaceWarning
 from _tools.report.race import Race, ReportError
 from _tools.report.settings import raced
 from _tools.report.table import Column, Table, Words, share
@@ -16,6 +17,7 @@ from . import model
 from .fitted import PREDICTIONS, Cells, Goal, Models, cells_of
 from .model import Together
 from .unseen import KINDS, beside_documents, overstated, unseen
+from .warnings import drift_check
 
 MOST_NODES = 50
 MOST_SHARDS_PER_NODE = 2
@@ -229,6 +231,8 @@ def _told(races: Sequence[Race]) -> Iterable[str]:
         yield f"Race [{race.id}]: {race.challenge} on {count(most, 'data node')}{beside}, {raced(race)}."
         if not race.document.get("results"):
             yield f"**Warning:** race [{race.id}] was not finished."
+        if isinstance(drift := drift_check(race, capacity.steady_of(capacity.main_cells(race)).values()), RaceWarning):
+            yield f"**Warning:** race [{race.id}]: {drift.seen}."
         if any("cpu_held_by" in node for node in race.target):
             yield f"Race [{race.id}] simulates nodes on one machine: take the shape from it, and race on your own."
         passes = [one for _, _, one in capacity.passes_of(capacity.main_cells(race))]

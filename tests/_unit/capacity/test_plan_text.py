@@ -89,6 +89,13 @@ def test_a_plan_says_what_of_its_races_is_to_be_doubted():
     assert "race the same with NODES=2 and capacity_nodes:[1, 0]" in planning._open([1])
 
 
+@pytest.mark.parametrize("last, warns", [(1.3, True), (1.0, False)])
+def test_a_plan_warns_of_races_that_drifted(last, warns):
+    race = made("q", "capacity-query", passes=6, spread=0.005, of_pass={6: last})
+    text = plan([race], Goal(docs=0, searches=10, replicas=0))
+    assert ("**Warning:** race [q]: drift: from the first pass to the last throughput changed by +" in text) == warns
+
+
 def test_of_mixed_cells_that_tell_nothing_it_is_not_said_that_there_are_none():
     goal = Goal(docs=10, searches=10, replicas=1)
     alone, idle = [made("q", "capacity-query"), made("i", "capacity-indexing")], made("m", "capacity-mixed", busy=0.2)
