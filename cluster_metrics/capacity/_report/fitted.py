@@ -37,6 +37,11 @@ class Goal:
     headroom: float = 0.3
     documents: float = 0
 
+    @property
+    def both(self) -> bool:
+        """Whether there are searches beside documents."""
+        return bool(self.docs and self.searches)
+
 
 @dataclass(frozen=True)
 class Models:
@@ -72,8 +77,8 @@ class Models:
         return copies * self.together.copy_s if self._both(goal) else 0.0
 
     def _both(self, goal: Goal) -> bool:
-        """Whether there are searches beside documents."""
-        return bool(self.indexing and goal.docs and goal.searches)
+        """Whether there are searches beside documents of known cost."""
+        return bool(self.indexing and goal.both)
 
     def searched(self, cell: Measured, documents: float) -> float:
         """Searches a second that a cell carries beside so many documents a second: the busiest node's time that is

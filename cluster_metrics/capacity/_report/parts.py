@@ -121,7 +121,7 @@ def _frame(race: Race) -> str:
         some = any(cell.nodes for cell in main_cells(race).values())
         kept = ", those of cells on some of the nodes to the hosts of these alone" if some else ""
         lines.append(f"Requests went to all hosts that Rally was given, in turn{kept}.{without}")
-    drift = drift_check(race, steady_of(main_cells(race)).values())
+    drift = drift_check(race)
     lines += [drift] if drift and isinstance(drift, str) else []
     wanted = race.parameters.get("passes", 0)
     short = [cell.name for cell in main_cells(race).values() if len(cell.passes) < wanted]

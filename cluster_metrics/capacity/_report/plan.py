@@ -137,7 +137,7 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
     for what, goes, of in (("searches", goal.searches, cells.queries), ("indexing", goal.docs, cells.indexing)):
         if goes and of and not errors[what]:
             lines.append(f"**Warning:** no cell of {what} could be held out: how much the model misses is not known.")
-    if goal.docs and goal.searches and (over := overstated(races, models)) > MOST_OVERSTATED:
+    if goal.both and (over := overstated(races, models)) > MOST_OVERSTATED:
         lines.append(
             f"**Warning:** beside documents nodes carried {number(1 / over)} × the searches that the model expects, in "
             f"the median of the cells of capacity-mixed: plan with TARGET_QPS={goal.searches * over:.0f}."
@@ -152,7 +152,7 @@ def plan(races: Sequence[Race], goal: Goal) -> str:
         "# Plan\n\n" + "".join(f"- {line}\n" for line in lines)
         + "\n## What more or fewer nodes do\n\n" + _around(models, grown, best)
         + "\n## Model\n\n" + _model(models, errors)
-        + (beside_documents(races, models) if goal.docs and goal.searches else "")
+        + (beside_documents(races, models) if goal.both else "")
         + unseen(races)
     )  # fmt: skip
 
@@ -206,7 +206,7 @@ def _open(alone: Sequence[int]) -> str:
 def _extrapolations(best: Layout, goal: Goal, found: Cells) -> Iterable[str]:
     cells = [*found.queries, *found.indexing]
     asked = [of for goes, of in ((goal.searches, found.queries), (goal.docs, found.indexing)) if goes]
-    both = found.mixed if goal.docs and goal.searches else ()
+    both = found.mixed if goal.both else ()
     held = model.most_copies(model.spread(best.nodes, best.shards, goal.replicas))
     for what, value, most in (
         ("nodes", best.nodes, max(len(cell.table) for cell in cells)),
@@ -231,7 +231,7 @@ def _told(races: Sequence[Race]) -> Iterable[str]:
         yield f"Race [{race.id}]: {race.challenge} on {count(most, 'data node')}{beside}, {raced(race)}."
         if not race.document.get("results"):
             yield f"**Warning:** race [{race.id}] was not finished."
-        if isinstance(drift := drift_check(race, capacity.steady_of(capacity.main_cells(race)).values()), RaceWarning):
+        if isinstance(drift := drift_check(race), RaceWarning):
             yield f"**Warning:** race [{race.id}]: {drift.seen}."
         if any("cpu_held_by" in node for node in race.target):
             yield f"Race [{race.id}] simulates nodes on one machine: take the shape from it, and race on your own."
@@ -261,7 +261,7 @@ def _around(models: Models, goal: Goal, best: Layout) -> str:
     columns = [Column("nodes", "nodes"), Column("shards", "shards"), share("busy", "busiest node")]
     columns += [Column("docs", "documents/s when full")] if goal.docs else []
     columns += [Column("searches", "searches/s when full")] if goal.searches else []
-    both = ", with documents and searches in this proportion" if goal.docs and goal.searches else ""
+    both = ", with documents and searches in this proportion" if goal.both else ""
     return (
         f"The busiest node's time that the load takes, and the load at which that node is full{both}.\n\n"
         + Table("layouts", columns, rows).markdown()

@@ -28,7 +28,7 @@ def warnings(race: Race) -> list[RaceWarning]:
     """What speaks against the figures: nodes that add no capacity or left, few passes, a drift, cells without a limit,
     and at last passes that are not steady, which count for nothing anyway."""
     cells, found = main_cells(race), [*_sharing(race), *_left(race)]
-    unsaturated, drift = _unsaturated(race, cells.values()), drift_check(race, steady_of(cells).values())
+    unsaturated, drift = _unsaturated(race, cells.values()), drift_check(race)
     drifting = [drift] if isinstance(drift, RaceWarning) else []
     return [*found, *_few(race, cells.values()), *drifting, *unsaturated, *_unsteady(cells.values())]
 
@@ -109,13 +109,14 @@ def _warming(cells: Iterable[Cell]) -> str:
     return f" (in the median they compiled for {first} of their CPU time in the first pass, {last} in the last)"
 
 
-def drift_check(race: Race, cells: Collection[Cell]) -> RaceWarning | str:
+def drift_check(race: Race) -> RaceWarning | str:
     """Whether the last pass differs from the first, by the geometric mean over cells: of throughput, or of the median
     of latency in an open loop, whose throughput is what is due, at the rates at which no node was at its limit: beyond,
     latency says how long the load lasted.
 
     :return: a warning if it does by more than a bound, else what was found; empty where no cell has two passes.
     """
+    cells = steady_of(main_cells(race)).values()
     if race.record.latencies:
         what, most = "the median of latency", LATENCY_DRIFT
         below = {cell.name for cell in main_cells(race).values() if not is_full(cell, race)}
