@@ -92,7 +92,7 @@ def most_copies(table: Table) -> int:
 class Counted:
     """A pass of a cell that counts.
 
-    :param rate: requests, or documents indexed, per second.
+    :param rate: requests, or documents indexed, per second, in a pass as fast as others.
     :param table: which node held what.
     :param parts: by node, the CPU time that it used over that of the node that used most; none where not told.
     :param at_once: documents of a request.
@@ -120,7 +120,7 @@ class Measured:
 
     @property
     def rates(self) -> list[float]:
-        """Requests, or documents indexed, per second; one per pass."""
+        """Requests, or documents indexed, per second; one per pass, as if all were as fast."""
         return [one.rate for one in self.passes]
 
     def seconds(self, model: "QueryModel | IndexModel") -> float:

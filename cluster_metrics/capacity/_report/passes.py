@@ -24,6 +24,7 @@ class Pass(Looks):
     :param steady: whether its rate came to be steady; if not, it carries no verdict.
     :param faster: the requests before, where their rate was higher: of them and the others the trend is told.
     :param gone: nodes that had left, see :func:`gone`; with fewer nodes it carries no verdict either.
+    :param level: how fast all cells were in it, over other passes.
     """
 
     prepared: Sample
@@ -32,6 +33,7 @@ class Pass(Looks):
     steady: bool = True
     faster: Sequence[Sample] = ()
     gone: Sequence[str] = ()
+    level: float = 1.0
 
     @property
     def table(self) -> Table:
@@ -39,12 +41,12 @@ class Pass(Looks):
 
     @property
     def measured(self) -> Counted:
-        """What models are fitted to."""
+        """What models are fitted to: as if all passes were as fast."""
         used = {node: cores for node, cores in self.cores().items() if node in self.table}
         most = max(used.values(), default=0.0)
         parts = {node: cores / most for node, cores in used.items() if most}
         at_once = int(np.median([request.meta.get("success-count", 1) for request in self.requests]))
-        return Counted(self.rate, self.table, parts, at_once)
+        return Counted(self.rate / self.level, self.table, parts, at_once)
 
     @property
     def target_cores(self) -> float:

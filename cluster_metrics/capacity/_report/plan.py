@@ -294,9 +294,8 @@ def _model(models: Models, errors: Mapping[str, Sequence[float]]) -> str:
         "A cluster is as fast as the node with most to do. What it has to do is counted from the shards that it holds; "
         "searches go where least is to do. What each of it takes of a node's time is fitted to all cells, that of "
         "documents to the CPU time of all their nodes, no cost below 0; costs that only appear together may be split "
-        "wrongly between them.\n\n"
-        + Table("costs", [Words("cost", "cost"), Column("ms", "time", "ms")], rows).markdown()
-        + "\n"
+        "wrongly between them. Rates are as if all passes of a race were as fast: what all cells lose in a slow one is "
+        "given back.\n\n" + Table("costs", [Words("cost", "cost"), Column("ms", "time", "ms")], rows).markdown() + "\n"
     )
     for what, of in errors.items():
         if of:
