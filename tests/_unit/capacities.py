@@ -171,6 +171,11 @@ def holds(race, claim):
     return row(race, "published", claim)["holds"]
 
 
+def falling(part):
+    """When a part of a cell's requests was sent, at a rate that falls to half of what it was after 60 % of the time."""
+    return 0.8 * part if part < 0.75 else 0.6 + 1.6 * (part - 0.75)
+
+
 def seconds(costs, shards, replicas, documents=DOCUMENTS):
     """Of the busiest of three nodes per request."""
     return costs.seconds(model.spread(3, shards, replicas), shards, documents)

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -123,30 +123,33 @@ def _cells(race: Race, kind: str) -> dict[str, Cell]:
         meta = next(iter(passes.values())).prepared.meta
         nodes = meta.get("data_nodes", 0)
         cells.append(Cell(name, meta["shards"], meta["replicas"], nodes, float(meta["rate"]), passes))
-    ordered = sorted(cells, key=lambda c: (c.nodes, c.shards, c.replicas, c.rate))
-    return {cell.name: cell for cell in levelled(ordered)}
+    cells.sort(key=lambda c: (c.nodes, c.shards, c.replicas, c.rate))
+    of_pass = levels(saturated(cell, race) for cell in cells)
+    levelled = (
+        replace(cell, passes={n: replace(one, level=of_pass.get(n, 1.0)) for n, one in cell.passes.items()})
+        for cell in cells
+    )
+    return {cell.name: cell for cell in levelled}
 
 
-def levelled(cells: Sequence[Cell]) -> list[Cell]:
-    """Cells with how fast each pass was over the geometric mean of passes, told by all of them: the logarithm of a rate
-    is taken for the sum of what its cell and what its pass are worth, fitted by least squares as in a design of
-    randomized blocks (Montgomery, Design and Analysis of Experiments, chapter 4), and each pass that counts counts the
-    same. So a pass in which the machine was slower does not slow the cells that counted in it. A pass that has no cell
-    in common with others is left as it is."""
-    counted = [(at, n, one.rate) for at, cell in enumerate(cells) for n, one in cell.steady.items() if one.rate]
+def levels(cells: Iterable[Cell]) -> dict[int, float]:
+    """How fast each pass was over the geometric mean of them, by all cells, so that one in which the machine was slower
+    does not slow the cells that counted in it: the logarithm of a rate is what its cell and what its pass are worth, by
+    least squares, as in a design of randomized blocks (Montgomery, Design and Analysis of Experiments, chapter 4). Of
+    passes that have no cell in common with others 1 is told.
+
+    :param cells: by the passes that count.
+    """
+    counted = [(cell.name, n, one.rate) for cell in cells for n, one in cell.passes.items() if one.rate]
     if not counted:
-        return list(cells)
+        return {}
     names, numbers, rates = zip(*counted)
     (_, own), (passes, of) = (np.unique(values, return_inverse=True) for values in (names, numbers))
     logs = np.log(rates)
     means = np.bincount(own, logs) / np.bincount(own)
     matrix = np.hstack([np.eye(len(means))[own], np.eye(len(passes))[of]])
     worth = np.linalg.lstsq(matrix, logs - means[own], rcond=None)[0][len(means) :]
-    levels = dict(zip(passes.tolist(), np.exp(worth - worth.mean()).tolist()))
-    return [
-        replace(cell, passes={n: replace(one, level=levels.get(n, 1.0)) for n, one in cell.passes.items()})
-        for cell in cells
-    ]
+    return dict(zip(passes.tolist(), np.exp(worth - worth.mean()).tolist()))
 
 
 def steady_of(cells: Mapping[str, Cell]) -> dict[str, Cell]:

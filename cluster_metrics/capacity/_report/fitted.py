@@ -199,7 +199,8 @@ def _saturated(races: Sequence[Race], kind: str, challenge: str) -> list[tuple[R
 
 def _mixed(race: Race, cell: Cell) -> Iterator[Mixed]:
     """A cell beside documents, where the race has the same shards without."""
-    alone = [of for of in capacity.cells_of(race, QUERY).values() if of.grid == cell.grid and not of.rate]
+    all_cells = capacity.cells_of(race, QUERY).values()
+    alone = [capacity.saturated(of, race) for of in all_cells if of.grid == cell.grid and not of.rate]
     indexed = capacity.cells_of(race, INDEX).get(cell.name)
     for left in (capacity.rate_ratio(cell, base) for base in alone):
         if left.n and indexed:

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from capacities import made
+from capacities import falling, made
 from hypothesis import given
 from hypothesis import strategies as st
 
 from _tools.report.race import Sample
-from cluster_metrics.capacity._report.cells import Cell, cells_of, levelled
+from cluster_metrics.capacity._report.cells import Cell, cells_of, levels
 from cluster_metrics.capacity._report.fitted import cells_of as cells_of_races
 from cluster_metrics.capacity._report.passes import Pass
 
@@ -32,22 +32,25 @@ def test_cells_keep_their_proportion_whichever_passes_they_counted_in(cells, pas
         cell(str(i), {n: 1e6 * of * passes[n - 1] for n in counted}) for i, (of, counted) in enumerate(zip(cells, seen))
     ]
     mean = np.exp(np.mean(np.log(passes)))
-    for found, of in zip(levelled(made_of), cells):
-        for number, one in found.passes.items():
-            assert one.level == pytest.approx(passes[number - 1] / mean)
-            assert one.rate / one.level == pytest.approx(1e6 * of * mean)
+    assert levels(made_of) == pytest.approx({n: of / mean for n, of in zip(numbers, passes)})
 
 
-def test_passes_without_a_cell_in_common_are_left_as_they_are():
-    found = levelled([cell("a", {1: 100.0, 2: 200.0}), cell("b", {3: 900.0})])
-    assert [one.level for of in found for one in of.passes.values()] == pytest.approx([0.5**0.5, 2**0.5, 1])
-    assert levelled([]) == []
+def test_of_passes_without_a_cell_in_common_with_others_nothing_is_told():
+    cells = [cell("a", {1: 100.0, 2: 200.0}), cell("b", {3: 900.0})]
+    assert levels(cells) == pytest.approx({1: 0.5**0.5, 2: 2**0.5, 3: 1})
+    assert levels([]) == {}
 
 
-def test_a_pass_that_does_not_count_tells_nothing_of_its_level():
-    unsteady = replace(cell("b", {1: 100.0}).passes[1], steady=False)
-    cells = [cell("a", {1: 300.0, 2: 300.0}), replace(cell("b", {2: 900.0}), passes={1: unsteady})]
-    assert [one.level for of in levelled(cells) for one in of.passes.values()] == pytest.approx([1, 1, 1])
+@pytest.mark.parametrize("changes", [{"times": {"1s-0r": falling}}, {"busy": 0.5}])
+def test_cells_that_do_not_count_tell_nothing_of_how_fast_a_pass_was(changes):
+    whole = made("q", "capacity-query", 6, spread=0.0)
+    other = made("q", "capacity-query", 6, spread=0.0, of_pass={3: 0.5}, **changes)
+
+    def third(sample):
+        return (sample.meta["cell"], sample.meta["pass"]) == ("1s-0r", 3)
+
+    race = replace(whole, samples=[of for of in whole.samples if not third(of)] + list(filter(third, other.samples)))
+    assert cells_of(race, "capacity-query")["1s-0r"].passes[3].level == pytest.approx(1, rel=0.01)
 
 
 def test_costs_are_those_of_the_mean_pass_though_slow_passes_have_fewer_cells():

@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from capacities import holds, made, row, sections, text_of
+from capacities import falling, holds, made, row, sections, text_of
 
 from _tools.report.answer import answer_of
 from _tools.report.cells import compared_in
@@ -93,11 +93,6 @@ def fast_at_first(part):
 def rising(part):
     """A rate that rises to three times what it is at first."""
     return ((1 + 8 * part) ** 0.5 - 1) / 2
-
-
-def falling(part):
-    """A rate that falls to half of what it was after 60 % of the time."""
-    return 0.8 * part if part < 0.75 else 0.6 + 1.6 * (part - 0.75)
 
 
 @pytest.mark.parametrize(

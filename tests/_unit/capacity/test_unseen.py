@@ -128,9 +128,9 @@ TOGETHER = model.Together(0.1, 1e-3)
 """What searches and documents take besides."""
 
 
-def beside(on):
+def beside(on, **changes):
     """A race of searches without and beside documents on so many nodes."""
-    return made(f"m-{on}", "capacity-mixed", passes=6, on=on, docs=(0, 50, 150), together=TOGETHER)
+    return made(f"m-{on}", "capacity-mixed", passes=6, on=on, docs=(0, 50, 150), together=TOGETHER, **changes)
 
 
 def test_what_both_take_besides_is_told_by_a_race_of_searches_without_and_beside_documents():
@@ -145,6 +145,17 @@ def test_what_both_take_besides_is_told_by_a_race_of_searches_without_and_beside
     copy, visit = re.findall(r"\| (?:a second of searches|search) beside documents: .+\| +(.+) \|", text)
     assert float(copy) == pytest.approx(1e3 * found.together.copy_s, rel=0.01)
     assert float(visit) == pytest.approx(1e3 * found.together.visit_s, rel=0.01)
+
+
+def test_a_pass_of_searches_alone_that_left_nodes_idle_is_no_base_of_those_beside_documents():
+    def alone_in_3(sample):
+        return sample.meta["pass"] == 3 and sample.meta["cell"].count("-") == 1
+
+    whole, idle = beside(3), beside(3, busy=0.5, of_pass={3: 0.5})
+    without = replace(whole, samples=[s for s in whole.samples if not alone_in_3(s)])
+    race = replace(without, samples=without.samples + list(filter(alone_in_3, idle.samples)))
+    found, known = ([of.left for of in cells_of_races([of]).mixed] for of in (race, without))
+    assert len(found) == 18 and found == pytest.approx(known)
 
 
 def test_both_take_more_where_there_are_documents_and_searches():
