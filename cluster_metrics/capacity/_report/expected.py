@@ -57,7 +57,7 @@ def expectations(cells: Mapping[str, Cell], kind: str) -> dict[str, dict[str, fl
                 "nodes": 1 / max(p for p, _ in model.copies(held)),
                 "copies": 1 / max(p + r for p, r in model.copies(held)),
             }
-        by["held out"] = fitted[cell.name] / _level(first)
+        by["held out"] = fitted[cell.name] / first.measured().rate
         if kind == QUERY and all(map(np.isfinite, fitted.values())):
             costs = model.QueryModel.fitted(measured)
             alone, own = (costs.seconds(c.last.table, c.shards, ARTICLE_DOCUMENTS) for c in (first, cell))
@@ -77,7 +77,9 @@ def _expected(cells: Mapping[str, Cell], kind: str, meaning: str, article: Mappi
     ]
     columns = [Words("cell", "configuration"), Column("measured", "measured"), *(Column(name, name) for name in names)]
     columns += [Column("article", "articles")] if article else []
-    errors = [abs(_level(first) * by["held out"] / _level(cells[name]) - 1) for name, by in found.items()]
+    errors = [
+        abs(first.measured().rate * by["held out"] / cells[name].measured().rate - 1) for name, by in found.items()
+    ]
     text = (
         f"Throughput over that of 1s-0r. {meaning}. *held out* is the fitted model with this very cell left out; its "
         f"error is {percent(float(np.median(errors)))} in the median and {percent(max(errors))} at most."
@@ -92,11 +94,6 @@ def _expected(cells: Mapping[str, Cell], kind: str, meaning: str, article: Mappi
     caption = f"{UNITS[kind].capitalize()} over those of 1s-0r, with their intervals, beside model and articles."
     figure = Figure(plots.cells(shown, "times 1s-0r", 1.0), caption)
     return [text, Sheet(f"expected {kind}", columns, rows), figure]
-
-
-def _level(cell: Cell) -> float:
-    """Its throughput as if all passes were as fast."""
-    return float(np.median(cell.measured().rates))
 
 
 def _point(value: float) -> Estimate:

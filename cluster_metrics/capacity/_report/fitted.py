@@ -218,5 +218,5 @@ def _resampled(cells: Sequence[Measured], rng: np.random.Generator) -> list[Meas
 
 
 def _misses(cells: Sequence[Measured], expected: Sequence[float]) -> list[float]:
-    misses = [e / float(np.median(cell.rates)) for cell, e in zip(cells, expected)]
+    misses = [e / cell.rate for cell, e in zip(cells, expected)]
     return misses if np.isfinite(misses).all() else []

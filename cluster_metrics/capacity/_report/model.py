@@ -123,6 +123,11 @@ class Measured:
         """Requests, or documents indexed, per second; one per pass, as if all were as fast."""
         return [one.rate for one in self.passes]
 
+    @property
+    def rate(self) -> float:
+        """Their median."""
+        return float(np.median(self.rates))
+
     def seconds(self, model: "QueryModel | IndexModel") -> float:
         """Seconds of the busiest node per request that a model expects, in the median of passes, each by where its
         shards stood."""
@@ -245,8 +250,8 @@ class Together:
         neither searches, as they take without documents, nor documents, as they take without searches, account for."""
         terms, rest = [[0.0, 0.0]], [0.0]
         for of in cells:
-            table, rate = of.cell.table, float(np.median(of.cell.rates))
-            terms.append([most_copies(table), rate * visits_balanced(table)])
+            table = of.cell.table
+            terms.append([most_copies(table), of.cell.rate * visits_balanced(table)])
             rest.append(1 - of.left - of.documents * of.cell.seconds(indexing))
         return cls(*map(float, optimize.nnls(np.array(terms), np.array(rest))[0]))
 

@@ -54,7 +54,7 @@ def _carried(race: Race, models: Models) -> list[tuple[Cell, float]]:
 
 def _row(race: Race, models: Models, cell: Cell, documents: float) -> dict[str, Any]:
     """What a cell carried beside so many documents, and what models expect of it."""
-    seen, by_model = float(np.median(cell.measured().rates)), expected(models, cell, documents)
+    seen, by_model = cell.measured().rate, expected(models, cell, documents)
     row = {"race": race.id, "cell": cell.name, "docs": documents}
     return row | {"seen": seen, "expected": by_model, "error": by_model / seen - 1}
 
