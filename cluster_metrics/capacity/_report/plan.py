@@ -247,6 +247,9 @@ def _told(races: Sequence[Race]) -> Iterable[str]:
                 f"Race [{race.id}]: in {free} of {len(passes)} cells and passes no node was at its limit"
                 f"{', and they are left out' if race.shares() else ', as far as can be told of nodes without a share'}."
             )
+        cells = capacity.main_cells(race).values()
+        if lost := [cell.name for cell in cells if not capacity.saturated(cell, race).passes]:
+            yield f"**Warning:** race [{race.id}]: no pass of {', '.join(lost)} is left, so costs are fitted without."
 
 
 def _around(models: Models, goal: Goal, best: Layout) -> str:

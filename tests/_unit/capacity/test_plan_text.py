@@ -96,6 +96,13 @@ def test_a_plan_warns_of_races_that_drifted(last, warns):
     assert ("**Warning:** race [q]: drift: from the first pass to the last throughput changed by +" in text) == warns
 
 
+def test_a_plan_names_the_cells_of_which_no_pass_is_left():
+    late = dict.fromkeys(("1s-1r", "3s-2r"), lambda part: 0.8 * part if part < 0.75 else 0.6 + 1.6 * (part - 0.75))
+    race, goal = made("q", "capacity-query", times=late), Goal(docs=0, searches=10, replicas=0)
+    assert "**Warning:** race [q]: no pass of 1s-1r, 3s-2r is left, so costs are fitted without." in plan([race], goal)
+    assert "is left, so" not in plan([made("q", "capacity-query")], goal)
+
+
 def test_of_mixed_cells_that_tell_nothing_it_is_not_said_that_there_are_none():
     goal = Goal(docs=10, searches=10, replicas=1)
     alone, idle = [made("q", "capacity-query"), made("i", "capacity-indexing")], made("m", "capacity-mixed", busy=0.2)
