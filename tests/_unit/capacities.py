@@ -108,7 +108,8 @@ def _cell(challenge, number, shards, replicas, on, docs, noise, at, table, cores
     for kind, rate in rates.items():
         answered = BULK if kind == "capacity-index" and not docs else 1
         of_kind = meta | ({"success-count": answered} if kind == "capacity-index" else {})
-        for i in range(int(rate / answered * SECONDS) + 1):
+        paced = docs and kind == "capacity-index"
+        for i in range(int(rate / answered * SECONDS) + (not paced)):
             start = at + 1 + round(1000 * SECONDS * when(i * answered / rate / SECONDS))
             yield Sample(kind, start, kind, 5.0, of_kind)
     used = parts(table, index_costs) if challenge == "capacity-indexing" else dict.fromkeys(table, 1.0)

@@ -37,13 +37,10 @@ class Point:
     """What one number of shards and replicas does at one rate.
 
     :param waits: latency of each request in ms, by pass.
-    :param seconds: that each pass counts. Clients that wait for the next time at which they are due begin to count, and
-        stop, some seconds after each other, so the time from the first request to the last is longer.
     """
 
     cell: Cell
     waits: Mapping[int, Samples]
-    seconds: float
 
     def each(self, percent: float) -> Samples:
         """A percentile of latency in each pass; empty where their requests are too few to carry it."""
@@ -59,13 +56,9 @@ class Point:
         value, low, high = (math.exp(x) for x in (found.value, found.low, found.high))
         return Estimate(found.n, value, low, high, math.nan)
 
-    def per_s(self, number_of: int) -> float:
-        """Searches or documents a second that were answered in a pass."""
-        return sum(s.meta.get("success-count", 1) for s in self.cell.passes[number_of].requests) / self.seconds
-
     def done(self) -> Estimate:
         """The part of what was due that was answered."""
-        return median(np.array([self.per_s(number_of) for number_of in self.waits]) / self.cell.rate)
+        return median(np.array([self.cell.passes[number_of].rate for number_of in self.waits]) / self.cell.rate)
 
 
 def curves(race: Race) -> dict[str, list[Point]]:
@@ -75,7 +68,7 @@ def curves(race: Race) -> dict[str, list[Point]]:
     for name, cell in main_cells(race).items():
         of = {number_of: w for number_of, w in waits.get(name, {}).items() if number_of in cell.steady}
         if of:
-            found.setdefault(cell.grid, []).append(Point(cell, of, race.parameters["cell_seconds"]))
+            found.setdefault(cell.grid, []).append(Point(cell, of))
     return found
 
 
@@ -174,7 +167,7 @@ def sheets(race: Race) -> list[Table]:
     names = ("cell", "pass", "rate_due", "requests", "per_s", *(f"{name}_ms" for name in PERCENTILES))
     rows = [
         {"cell": point.cell.name, "pass": number_of, "rate_due": point.cell.rate, "requests": len(waits)}
-        | {"per_s": point.per_s(number_of)}
+        | {"per_s": point.cell.passes[number_of].rate}
         | {f"{name}_ms": float(np.percentile(waits, percent)) for name, percent in PERCENTILES.items()}
         for points in curves(race).values()
         for point in points

@@ -89,8 +89,8 @@ class Cell:
 
 def cells_of(race: Race, kind: str) -> Mapping[str, Cell]:
     """The cells of a race by name, in order of nodes, shards, replicas and rate; passes up to 0, which warm up, and
-    passes without requests are left out. What is sent at a rate of its own counts from the first on, what is sent as
-    fast as it is answered from when it is steady.
+    passes without requests are left out. What is sent at a rate of its own counts all, what is sent as fast as it is
+    answered from when it is steady.
 
     :param kind: ``capacity-query`` or ``capacity-index``.
     """
@@ -111,11 +111,11 @@ def _cells(race: Race, kind: str) -> dict[str, Cell]:
     for (name, number_of), of in sorted(grouped.items()):
         if of[PREPARE] and len(of[kind]) > 1:
             one = Pass(of[MONITOR], of[PREPARE][0], of[kind], gone=gone(of[PREPARE][0], of[MONITOR]))
-            if not race.record.latencies:
-                told = (of[kind][-1].at - of[kind][0].at) / 1000
-                seconds = race.parameters.get("cell_seconds", told)
-                one = together(one, seconds)
-                one = one if kind == INDEX and one.prepared.meta["rate"] else steadied(one, seconds)
+            seconds = race.parameters.get("cell_seconds", (of[kind][-1].at - of[kind][0].at) / 1000)
+            if race.record.latencies or kind == INDEX and one.prepared.meta["rate"]:
+                one = replace(one, paced_s=seconds)
+            else:
+                one = steadied(together(one, seconds), seconds)
             if len(one.requests) > 1:
                 found.setdefault(name, {})[number_of] = one
     cells = []

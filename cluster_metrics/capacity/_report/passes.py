@@ -25,6 +25,9 @@ class Pass(Looks):
     :param faster: the requests before, where their rate was higher: of them and the others the trend is told.
     :param gone: nodes that had left, see :func:`gone`; with fewer nodes it carries no verdict either.
     :param level: how fast all cells were in it, over other passes.
+    :param paced_s: seconds that requests with a rate of their own count; 0 where they are sent as fast as they are
+        answered. Rally takes what a client waits to send when its warm-up ends for warm-up, and what it waits to send
+        when its time ends for measured, so as many come after that time as are missing at its begin.
     """
 
     prepared: Sample
@@ -34,6 +37,7 @@ class Pass(Looks):
     faster: Sequence[Sample] = ()
     gone: Sequence[str] = ()
     level: float = 1.0
+    paced_s: float = 0.0
 
     @property
     def table(self) -> Table:
@@ -59,11 +63,12 @@ class Pass(Looks):
 
     @cached_property
     def rate(self) -> float:
-        """Searches or acknowledged documents per second, from the first start of a request to the last."""
-        if len(self.requests) < 2:
-            return 0.0
-        done = sum(s.meta.get("success-count", 1) for s in self.requests[1:])
-        return 1000 * done / max(1, self.requests[-1].at - self.requests[0].at)
+        """Searches or acknowledged documents per second, from the first start of a request to the last where they are
+        sent as fast as they are answered."""
+        first, *others = (s.meta.get("success-count", 1) for s in self.requests)
+        if self.paced_s:
+            return (first + sum(others)) / self.paced_s
+        return 1000 * sum(others) / max(1, self.requests[-1].at - self.requests[0].at)
 
     @cached_property
     def halves(self) -> tuple[float, float]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from capacities import COSTS, DOCUMENTS, INDEX_COSTS, made, parts, row, seconds, sections, text_of
+from capacities import COSTS, DOCUMENTS, INDEX_COSTS, SECONDS, made, parts, row, seconds, sections, text_of
 
 from _tools.report import limits, plots
 from _tools.report.answer import answer_of
@@ -85,6 +85,21 @@ def test_a_mixed_race_sets_searches_beside_the_rate_of_documents():
     found = row(made("r", "capacity-mixed"), "while documents are indexed", "3s-0r-150")
     assert found["wanted"] == 150
     assert found["reached"] == pytest.approx(1, abs=0.0005)
+
+
+def test_documents_due_at_a_rate_count_also_where_clients_begin_and_stop_late():
+    """What a client waits to send when its warm-up ends is warm-up, and when its time ends it sends once more."""
+    whole = made("r", "capacity-mixed", passes=1)
+    begun = {(s.meta["cell"], s.meta["pass"]): s.at for s in reversed(whole.samples) if s.kind == "capacity-index"}
+
+    def late(sample):
+        if sample.kind != "capacity-index":
+            return sample
+        since = sample.at - begun[sample.meta["cell"], sample.meta["pass"]]
+        return replace(sample, at=sample.at + 1000 * SECONDS) if 0 < since < 1000 else sample
+
+    race = replace(whole, samples=sorted(map(late, whole.samples), key=lambda s: s.at))
+    assert row(race, "while documents are indexed", "3s-0r-150")["got"].value == 150
 
 
 def test_a_mixed_race_holds_searches_beside_documents_against_those_without():
