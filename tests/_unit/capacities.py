@@ -102,8 +102,7 @@ def _cell(challenge, number, shards, replicas, on, docs, noise, at, table, cores
         rates = {"capacity-query": noise / query_s}
     elif docs:
         left = 1 - docs * index_s - model.most_copies(table) * together.copy_s
-        longer_s = query_s + model.visits_balanced(table) * together.visit_s
-        rates["capacity-query"] = noise * left / longer_s
+        rates["capacity-query"] = noise * left / (query_s * (1 + together.longer))
     when, process = changes.get("times", {}).get(name, float), changes.get("process")
     for kind, rate in rates.items():
         answered = BULK if kind == "capacity-index" and not docs else 1

@@ -64,8 +64,8 @@ class Models:
         if costs := self.queries:
             visits = _visits(nodes, shards, goal.replicas)
             each = costs.visiting(visits, shards, goal.documents, nodes) * self.search_miss
-            longer = visits * self.together.visit_s if self._both(goal) else 0.0
-            searches = goal.searches * (each + longer)
+            longer = self.together.longer if self._both(goal) else 0.0
+            searches = goal.searches * each * (1 + longer)
         if self.indexing:
             table = _spread(nodes, shards, goal.replicas)
             documents = goal.docs * self.indexing.seconds(table) * self.document_miss
@@ -86,7 +86,7 @@ class Models:
         assert self.queries
         each, taken = cell.seconds(self.queries) * self.search_miss, 0.0
         if documents:
-            each += model.visits_balanced(cell.table) * self.together.visit_s
+            each *= 1 + self.together.longer
             taken = model.most_copies(cell.table) * self.together.copy_s
         if self.indexing:
             taken += documents * cell.seconds(self.indexing) * self.document_miss

@@ -238,11 +238,11 @@ class Together:
     """What searches and documents take of a node's time together besides what each takes alone.
 
     :param copy_s: part of a node's time for each copy of a shard that it holds, however many requests there are.
-    :param visit_s: seconds that each shard takes longer to search, on the node that searches it.
+    :param longer: part by which searches take longer than without documents.
     """
 
     copy_s: float = 0.0
-    visit_s: float = 0.0
+    longer: float = 0.0
 
     @classmethod
     def fitted(cls, cells: Iterable[Mixed], indexing: IndexModel) -> "Together":
@@ -250,8 +250,7 @@ class Together:
         neither searches, as they take without documents, nor documents, as they take without searches, account for."""
         terms, rest = [[0.0, 0.0]], [0.0]
         for of in cells:
-            table = of.cell.table
-            terms.append([most_copies(table), of.cell.rate * visits_balanced(table)])
+            terms.append([most_copies(of.cell.table), of.left])
             rest.append(1 - of.left - of.documents * of.cell.seconds(indexing))
         return cls(*map(float, optimize.nnls(np.array(terms), np.array(rest))[0]))
 

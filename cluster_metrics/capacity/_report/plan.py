@@ -291,7 +291,6 @@ def _model(models: Models, errors: Mapping[str, Sequence[float]]) -> str:
         costs["document: a request, however many nodes"] = 1e3 * models.indexing.node_s
     if models.together != Together():
         costs["a second of searches beside documents: each copy of a node"] = 1e3 * models.together.copy_s
-        costs["search beside documents: a shard, besides"] = 1e3 * models.together.visit_s
     rows = [{"cost": cost, "ms": ms} for cost, ms in costs.items()]
     text = (
         "A cluster is as fast as the node with most to do. What it has to do is counted from the shards that it holds; "
@@ -300,6 +299,8 @@ def _model(models: Models, errors: Mapping[str, Sequence[float]]) -> str:
         "wrongly between them. Rates are as if all passes of a race were as fast: what all cells lose in a slow one is "
         "given back.\n\n" + Table("costs", [Words("cost", "cost"), Column("ms", "time", "ms")], rows).markdown() + "\n"
     )
+    if models.together != Together():
+        text += f"Beside documents a search takes {percent(models.together.longer)} longer.\n\n"
     for what, of in errors.items():
         if of:
             text += (

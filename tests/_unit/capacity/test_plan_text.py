@@ -68,11 +68,12 @@ def test_costs_are_told_in_ms_and_errors_by_their_median_and_the_greatest():
     models = Models(
         model.QueryModel(1e-3, 2e-9, 3e-3, 4e-3, 5e-3),
         model.IndexModel(6e-3, 7e-3, 8e-3, 9e-3, 1e-2, 1.1e-2, 1.2e-2, 1.3e-2, at_once=100),
-        together=model.Together(0.014, 0.015),
+        together=model.Together(0.014, 0.15),
     )
     text = planning._model(models, {"searches": [0.01, 0.02, 0.09], "indexing": []})
     costs = [float(of) for of in re.findall(r"^\| (?:search|document|a second of).+\| +([\d.]+) +\|", text, re.M)]
-    assert costs == list(range(1, 16))
+    assert costs == list(range(1, 15))
+    assert "\n\nBeside documents a search takes 15.0 % longer.\n\n" in text
     alone = replace(models, indexing=replace(models.indexing, at_once=1))
     assert "for each copy of its shards" in text and "for each copy of its shards" not in planning._model(alone, {})
     assert "Hold-out error, searches, each cell left out in turn: 2.0 % in the median of 3, 9.0 % at most." in text

@@ -124,7 +124,7 @@ def test_a_cell_without_documents_is_none_beside_documents():
     assert set(re.findall(r"3s-0r\S*", text)) == {"3s-0r-50"}
 
 
-TOGETHER = model.Together(0.1, 1e-3)
+TOGETHER = model.Together(0.1, 0.3)
 """What searches and documents take besides."""
 
 
@@ -137,14 +137,15 @@ def test_what_both_take_besides_is_told_by_a_race_of_searches_without_and_beside
     races = [made("i", "capacity-indexing"), beside(3)]
     found = cells_of_races(races).readings()[0]
     assert found.together.copy_s == pytest.approx(TOGETHER.copy_s, rel=0.1)
-    assert found.together.visit_s == pytest.approx(TOGETHER.visit_s, rel=0.3)
+    assert found.together.longer == pytest.approx(TOGETHER.longer, rel=0.3)
     for name, cell in cells_of(races[1], "capacity-query").items():
         assert expected(found, cell, cell.rate) == pytest.approx(np.median(cell.rates()), rel=0.06), name
     text = plan(races, Goal(docs=100, searches=100, replicas=1))
     assert "**Warning:** beside documents" not in text
-    copy, visit = re.findall(r"\| (?:a second of searches|search) beside documents: .+\| +(.+) \|", text)
-    assert float(copy) == pytest.approx(1e3 * found.together.copy_s, rel=0.01)
-    assert float(visit) == pytest.approx(1e3 * found.together.visit_s, rel=0.01)
+    copy = re.search(r"\| a second of searches beside documents: .+\| +(.+) \|", text)
+    longer = re.search(r"\nBeside documents a search takes (.+) % longer\.", text)
+    assert copy and float(copy[1]) == pytest.approx(1e3 * found.together.copy_s, rel=0.01)
+    assert longer and float(longer[1]) == pytest.approx(100 * found.together.longer, rel=0.01)
 
 
 def test_a_pass_of_searches_alone_that_left_nodes_idle_is_no_base_of_those_beside_documents():
@@ -165,8 +166,7 @@ def test_both_take_more_where_there_are_documents_and_searches():
         assert models.work(3, 3, goal) == none.work(3, 3, goal)
     both = Goal(docs=10, searches=10, replicas=1, documents=10**6)
     more = np.array(models.work(3, 3, both)) - np.array(none.work(3, 3, both))
-    visits = model.visits_balanced(model.spread(3, 3, 1))
-    assert more == pytest.approx([10 * visits * TOGETHER.visit_s, 2 * TOGETHER.copy_s])
+    assert more == pytest.approx([none.work(3, 3, both)[0] * TOGETHER.longer, 2 * TOGETHER.copy_s])
 
 
 def test_what_both_take_besides_by_one_and_two_nodes_is_held_against_three():
