@@ -89,8 +89,8 @@ class Cell:
 
 def cells_of(race: Race, kind: str) -> Mapping[str, Cell]:
     """The cells of a race by name, in order of nodes, shards, replicas and rate; passes up to 0, which warm up, and
-    passes without requests are left out. What is sent at a rate of its own counts all, what is sent as fast as it is
-    answered from when it is steady.
+    passes without requests are left out. All counts of what is sent at a rate of its own, and from when it is steady
+    what is sent as fast as it is answered.
 
     :param kind: ``capacity-query`` or ``capacity-index``.
     """

@@ -65,10 +65,10 @@ class Pass(Looks):
     def rate(self) -> float:
         """Searches or acknowledged documents per second, from the first start of a request to the last where they are
         sent as fast as they are answered."""
-        first, *others = (s.meta.get("success-count", 1) for s in self.requests)
+        done = [s.meta.get("success-count", 1) for s in self.requests]
         if self.paced_s:
-            return (first + sum(others)) / self.paced_s
-        return 1000 * sum(others) / max(1, self.requests[-1].at - self.requests[0].at)
+            return sum(done) / self.paced_s
+        return 1000 * sum(done[1:]) / max(1, self.requests[-1].at - self.requests[0].at)
 
     @cached_property
     def halves(self) -> tuple[float, float]:

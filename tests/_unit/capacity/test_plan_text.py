@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from capacities import COSTS, INDEX_COSTS, made
+from capacities import COSTS, INDEX_COSTS, falling, made
 
 from cluster_metrics.capacity._report import model
 from cluster_metrics.capacity._report import plan as planning
@@ -98,8 +98,8 @@ def test_a_plan_warns_of_races_that_drifted(last, warns):
 
 
 def test_a_plan_names_the_cells_of_which_no_pass_is_left():
-    late = dict.fromkeys(("1s-1r", "3s-2r"), lambda part: 0.8 * part if part < 0.75 else 0.6 + 1.6 * (part - 0.75))
-    race, goal = made("q", "capacity-query", times=late), Goal(docs=0, searches=10, replicas=0)
+    times = dict.fromkeys(("1s-1r", "3s-2r"), falling)
+    race, goal = made("q", "capacity-query", times=times), Goal(docs=0, searches=10, replicas=0)
     assert "**Warning:** race [q]: no pass of 1s-1r, 3s-2r is left, so costs are fitted without." in plan([race], goal)
     assert "is left, so" not in plan([made("q", "capacity-query")], goal)
 
