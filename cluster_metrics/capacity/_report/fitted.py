@@ -158,8 +158,8 @@ class Cells:
         }
 
     def predictions(self) -> list[Models]:
-        """What requests may cost: each a fit to passes drawn anew, which misses as one missed a cell it had not
-        seen."""
+        """What requests may cost: each a fit to passes drawn anew, off by as much as cells were missed that their model
+        had not seen."""
         rng, misses = np.random.default_rng(SEED), self.misses()
         return [
             replace(
@@ -168,8 +168,8 @@ class Cells:
                     _resampled(self.indexing, rng),
                     [self.mixed[i] for i in rng.integers(0, len(self.mixed), len(self.mixed))] if self.mixed else (),
                 ).readings()[-1],
-                search_miss=float(rng.choice(misses["searches"] or [1.0])),
-                document_miss=float(rng.choice(misses["indexing"] or [1.0])),
+                search_miss=_drawn(misses["searches"], rng),
+                document_miss=_drawn(misses["indexing"], rng),
             )
             for _ in range(PREDICTIONS)
         ]
@@ -220,3 +220,12 @@ def _resampled(cells: Sequence[Measured], rng: np.random.Generator) -> list[Meas
 def _misses(cells: Sequence[Measured], expected: Sequence[float]) -> list[float]:
     misses = [e / cell.rate for cell, e in zip(cells, expected)]
     return misses if np.isfinite(misses).all() else []
+
+
+def _drawn(misses: Sequence[float], rng: np.random.Generator) -> float:
+    """How far a prediction is off: by Student's t with as many degrees of freedom as there are cells, the logarithms of
+    their misses having no mean. One of n that were seen would be exceeded by a new one in 2 of n + 1 cases."""
+    if not misses:
+        return 1.0
+    spread = np.sqrt(np.mean(np.log(misses) ** 2))
+    return float(np.exp(spread * rng.standard_t(len(misses))))

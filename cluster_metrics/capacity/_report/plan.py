@@ -188,9 +188,9 @@ def _said(cells: Cells, models: Models, goal: Goal, best: Layout, load: str) -> 
         f"{percent(1 - low)}]; wanted are {percent(goal.headroom)}."
     )
     yield (
-        f"Confidence: of {PREDICTIONS} predictions, each by a fit to passes drawn anew that misses as one missed a "
-        f"cell that it had not seen, {content} are content with so many nodes; 95 % need {fewest} to "
-        f"{most if most <= MOST_NODES else f'more than {MOST_NODES}'}."
+        f"Confidence: of {PREDICTIONS} predictions, each by a fit to passes drawn anew and off by as much as cells "
+        f"were missed that their model had not seen (Student's t), {content} are content with so many nodes; "
+        f"95 % need {fewest} to {most if most <= MOST_NODES else f'more than {MOST_NODES}'}."
     )
 
 

@@ -119,9 +119,8 @@ def unseen(races: Sequence[Race]) -> str:
     text = (
         f"\n## More nodes than it was fitted to\n\nBy cells of {fewer} nodes alone, against "
         f"those of {most}: {sum(row['inside'] == 'yes' for row in rows)} of {len(told)} cells lie within 95 % of "
-        "predictions, each by a fit to passes drawn anew that misses as one missed a cell that it had not seen.\n\n"
-        + Table("unseen", columns, rows).markdown()
-        + "\n"
+        "predictions, each by a fit to passes drawn anew and off by as much as cells were missed that their model "
+        "had not seen (Student's t).\n\n" + Table("unseen", columns, rows).markdown() + "\n"
     )
     if len(told) < len(rows):
         text += (
