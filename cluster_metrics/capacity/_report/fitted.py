@@ -223,8 +223,9 @@ def _misses(cells: Sequence[Measured], expected: Sequence[float]) -> list[float]
 
 
 def _drawn(misses: Sequence[float], rng: np.random.Generator) -> float:
-    """How far a prediction is off: by Student's t with as many degrees of freedom as there are cells, the logarithms of
-    their misses having no mean. One of n that were seen would be exceeded by a new one in 2 of n + 1 cases."""
+    """A factor by which a prediction is off: Student's t, with a degree of freedom for each cell, times the root mean
+    square of the logarithms of misses. A new one lies outside the range of n alike in 2 of n + 1 cases, so to draw one
+    of them would not do."""
     if not misses:
         return 1.0
     spread = np.sqrt(np.mean(np.log(misses) ** 2))
