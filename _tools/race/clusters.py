@@ -13,6 +13,7 @@ from esrally import exceptions
 from esrally.client import EsClientFactory
 from esrally.utils import opts
 
+from cluster_metrics.capacity.challenge import KEEP
 from cluster_metrics.core.challenge import Needs, challenges
 from cluster_metrics.core.index import OLDEST_ELASTICSEARCH
 from cluster_metrics.core.sampler import SAMPLER
@@ -232,9 +233,12 @@ def distant(hosts: list[str]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def track_params(launcher: Launcher) -> Iterator[str]:
-    """The track parameters. For the challenge that needs the sketch server one is started, unless they name another."""
-    given = variable("PARAMS")
-    more = minutes.fitted(variable("CHALLENGE", VARIABLES["CHALLENGE"].default), given)
+    """The track parameters. On the embedded target words are kept for the next race, unless they say otherwise. For the
+    challenge that needs the sketch server one is started, unless they name another."""
+    given, challenge = variable("PARAMS"), variable("CHALLENGE", VARIABLES["CHALLENGE"].default)
+    more = minutes.fitted(challenge, given)
+    if KEEP in challenges()[challenge].parameters and not variable("HOSTS") and KEEP.name not in params_of(given):
+        more[KEEP.name] = True
     params = params_of(given) | more
     if not needs().sketch_server or "sketch_server" in params:
         yield json.dumps(params) if more else given

@@ -149,8 +149,8 @@ VARIABLES = {
             "CALIBRATE",
             "0",
             "1: of `race` with capacity-query, -indexing or -mixed: up to three short races before it raise "
-            "`cell_clients` of each cell until its busiest node, or the client, is at its limit; capacity-query "
-            "loads its words once for all of them and leaves them, as with `keep_words`",
+            "`cell_clients` of each cell until its busiest node, or the client, is at its limit; words "
+            "that are searched are loaded once for all of them and left, as with `keep_words`",
             *SWITCH,
         ),
         Variable(

@@ -145,7 +145,8 @@ BULK = Integer(
 )
 KEEP = Flag(
     "keep_words",
-    "Leave the indices that are searched on the target, and search those that are found as these parameters make them.",
+    "Leave the indices that are searched alone on the target, and take those that are found as these parameters make "
+    "them.",
 )
 ALL_HITS = Flag("count_all_hits", "Count all hits of a search, not 10,000 at most.")
 
@@ -208,6 +209,7 @@ CHALLENGES = (
         operations=(CHECK_TARGET, CHECK, BUILD, PASS, SEARCH, INDEXING, LOOK, DROP),
         parameters=(
             *COMMON,
+            KEEP,
             ALL_HITS,
             BULK,
             REFRESH,

@@ -89,24 +89,38 @@ def index_body(track: Any, values: Values, shards: int, replicas: int, routing_s
 
 
 class BuildWords(Guard):
-    """Loads the corpus into an index of most shards, so that all nodes take part, and makes all others from that: it is
-    shrunk to one shard, this is split into the other numbers, and of each the indices of the grid are clones with
-    replicas, which share its files. So documents are analysed once.
+    """Loads the corpus into an index of as many shards as there are data nodes or more, so that all take part, and
+    makes all others from that: it is shrunk to one shard, this is split into the other numbers, and of each the indices
+    of the grid are clones with replicas, which share its files. So documents are analysed once.
 
     Mandatory keys: ``parameters``, ``body``, ``documents_file``, ``documents``, ``counts``, and ``indices``: by the
     place of each in the grid its :class:`Shape`. With the track parameter ``keep_words`` indices that stand as these
-    parameters make them are taken as they are.
+    parameters make them are taken as they are, and those that do not stand are cloned from them where that is enough.
 
     :raises esrally.exceptions.RallyAssertionError: when an index is not as it should be; this ends the race.
     """
 
     async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         await touch(es)
-        indices, load_s = params["indices"], 0.0
+        indices, values, load_s = params["indices"], params["parameters"], 0.0
         with aside(es):
-            kept, hosts = params["parameters"]["keep_words"], await _hosts(es, indices.values())
-            if not (kept and all([await self._stands(es, place, params, hosts) for place in indices])):
-                load_s = await self._build(es, params, hosts)
+            nodes, hosts = await data_nodes(es), await _hosts(es, indices.values())
+            stand = [
+                place for place in indices if values["keep_words"] and await self._stands(es, place, params, hosts)
+            ]
+            missing = {place: shape for place, shape in indices.items() if place not in stand}
+            sources = {indices[place].shards: index_of(place) for place in stand}
+            if any(shape.shards not in sources for shape in missing.values()):
+                missing = indices
+                sources, load_s = await self._load(es, params, nodes)
+            for place in missing:
+                await delete_own_index(es, index_of(place), values["delete_foreign_index"])
+            await self._clone(es, missing, sources, nodes, hosts)
+            await _drop(es, values, "base-*")
+            for place, shape in missing.items():
+                await settle(es, index_of(place), shape.copies, nodes, within=shape.within(hosts))
+                if problem := await self._miscount(es, index_of(place), params):
+                    raise exceptions.RallyAssertionError(problem)
         largest = index_of(max(indices, key=lambda place: indices[place]))
         stats = await get(es, f"/{largest}/_stats/store?filter_path=_all.primaries.store.size_in_bytes")
         return {
@@ -144,41 +158,51 @@ class BuildWords(Guard):
             and not await self._miscount(es, index, params)
         )
 
-    async def _build(self, es: Any, params: dict[str, Any], hosts: Sequence[str]) -> float:
-        """Makes the indices of the grid; returns the seconds that the one of most shards took to load."""
-        indices, nodes = params["indices"], await data_nodes(es)
-        numbers = {shape.shards for shape in indices.values()}
-        first, source = base_of(1), base_of(max(numbers))
+    async def _load(self, es: Any, params: dict[str, Any], nodes: list[str]) -> tuple[dict[int, str], float]:
+        """Makes an index of each number of shards without replicas, merged; returns these by that number, and the
+        seconds that the one of most shards took to load."""
+        numbers = {shape.shards for shape in params["indices"].values()}
+        most = max(*numbers, len(nodes))
+        first, source, bases = base_of(1), base_of(most), {shards: base_of(shards) for shards in numbers}
         await _drop(es, params["parameters"])
-        await create_own_index(es, source, params["body"])
+        settings = {"index.number_of_shards": most, "index.number_of_routing_shards": lcm(most, *numbers)}
+        await create_own_index(es, source, params["body"] | {"settings": params["body"]["settings"] | settings})
         started = time.perf_counter()
         await load_all(es, source, self._bodies(params["documents_file"]), LOADERS)
         load_s = time.perf_counter() - started
         all_shards(source, await request(es, "POST", f"/{source}/_refresh"), "refreshed")
         await request(es, "PUT", f"/{source}/_settings", {"index.blocks.write": True})
-        if numbers > {max(numbers)}:
-            await self._shrink(es, source, first, max(numbers), nodes)
-        for shards in numbers:
-            base = base_of(shards)
+        if numbers != {most}:
+            await self._shrink(es, source, first, most, nodes)
+        for shards, base in bases.items():
             if base not in (first, source):
                 settings = {"index.number_of_shards": shards, "index.number_of_replicas": 0}
                 await request(es, "POST", f"/{first}/_split/{base}", {"settings": settings})
             await settle(es, base, shards, nodes)
-        await asyncio.gather(*(self._finish(es, base_of(shards)) for shards in numbers))
-        for place, shape in indices.items():
-            settings = {"index.number_of_replicas": shape.replicas, "index.blocks.write": None}
-            await request(es, "POST", f"/{base_of(shape.shards)}/_clone/{index_of(place)}", {"settings": settings})
-        for place, shape in indices.items():  # until it is started, a clone needs what it is made of
+        await asyncio.gather(*(self._finish(es, base) for base in bases.values()))
+        return bases, load_s
+
+    async def _clone(
+        self, es: Any, shapes: Mapping[str, Shape], sources: Mapping[int, str], nodes: list[str], hosts: Sequence[str]
+    ) -> None:
+        """Makes indices from others, which no longer need to be there then, and take no writes meanwhile.
+
+        :param shapes: of the indices, by their places.
+        :param sources: the others, by their number of shards.
+        :param hosts: see :func:`_hosts`.
+        """
+        used = {sources[shape.shards] for shape in shapes.values()}
+        for index in used:
+            await request(es, "PUT", f"/{index}/_settings", {"index.blocks.write": True})
+        for place, shape in shapes.items():
+            settings = {"index.number_of_replicas": shape.replicas, "index.blocks.write": None, WITHIN: None}
+            await request(es, "POST", f"/{sources[shape.shards]}/_clone/{index_of(place)}", {"settings": settings})
+        for place, shape in shapes.items():  # until it is started, a clone needs what it is made of
             await settle(es, index_of(place), shape.copies, nodes, lambda table: True)
             if within := _within(shape, hosts):
                 await request(es, "PUT", f"/{index_of(place)}/_settings", within)
-        for shards in {1, *numbers}:
-            await delete_own_index(es, base_of(shards))
-        for place, shape in indices.items():
-            await settle(es, index_of(place), shape.copies, nodes, within=shape.within(hosts))
-            if problem := await self._miscount(es, index_of(place), params):
-                raise exceptions.RallyAssertionError(problem)
-        return load_s
+        for index in used:
+            await request(es, "PUT", f"/{index}/_settings", {"index.blocks.write": None})
 
     def _bodies(self, documents_file: str) -> Iterator[tuple[bytes, int]]:
         with open(documents_file, "rb") as f:
@@ -265,16 +289,20 @@ class PreparePass(Guard):
 
 
 class DropWords(Guard):
-    """Deletes the indices of the grid. Track parameter: ``delete_foreign_index``.
+    """Deletes the indices of the grid. Track parameters: ``keep_words``, ``delete_foreign_index``.
 
-    Mandatory key: ``keep`` (leave them).
+    Mandatory key: ``written``, the places of those to which documents were added. With ``keep_words`` the others stay.
     """
 
     async def run(self, es: Any, params: dict[str, Any]) -> dict[str, Any]:
         await touch(es)
+        values = params["parameters"]
         with aside(es):
-            if not params["keep"]:
-                await _drop(es, params["parameters"])
+            if values["keep_words"]:
+                for place in params["written"]:
+                    await delete_own_index(es, index_of(place), values["delete_foreign_index"])
+            else:
+                await _drop(es, values)
         return {}
 
 
@@ -292,9 +320,12 @@ def _within(shape: Shape, hosts: Sequence[str]) -> dict[str, str]:
     return {WITHIN: ",".join(shape.within(hosts))} if shape.nodes else {}
 
 
-async def _drop(es: Any, values: Values) -> None:
-    """Deletes what races of these challenges made; no index of another name, which an alias may lead to."""
-    for index in await request(es, "GET", f"/{index_of('*')}/_settings?filter_path=*.settings.index.uuid"):
+async def _drop(es: Any, values: Values, places: str = "*") -> None:
+    """Deletes what races of these challenges made; no index of another name, which an alias may lead to.
+
+    :param places: of the grid, or what else an index is called after, with ``*``; default is all.
+    """
+    for index in await request(es, "GET", f"/{index_of(places)}/_settings?filter_path=*.settings.index.uuid"):
         if index.startswith(index_of("")):
             await delete_own_index(es, index, values["delete_foreign_index"])
 
@@ -320,11 +351,10 @@ class BuildWordsParams(CapacityParams):
 
     def params(self) -> dict[str, Any]:
         indices = {of["index"]: _shape(of) for of in self.operation["cells"]}
-        numbers = [shape.shards for shape in indices.values()]
         return {
             "parameters": self.values,
             "indices": indices,
-            "body": index_body(self.track, self.values, max(numbers), 0, lcm(*numbers)),
+            "body": index_body(self.track, self.values, 1, 0, 1),
             "documents_file": self._prepared.file(),
             "documents": self._prepared.corpus.documents,
             "counts": self._prepared.counts(self.values),

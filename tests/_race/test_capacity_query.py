@@ -39,7 +39,7 @@ def test_a_disk_above_the_high_watermark_ends_the_race_with_one_line(launcher, s
 
 
 @pytest.mark.long
-def test_words_that_were_kept_are_searched_and_not_loaded_again(loaded, search, tmp_path):
+def test_words_that_were_kept_are_searched_and_cloned_and_not_loaded_again(loaded, search, tmp_path):
     left = [f"cluster-metrics-words-{shards}s-0r" for shards in (1, 2, 3)]
     grid = params(tmp_path / "params.json", capacity_shards=[1, 2, 3], keep_words=True, words_mapping="light")
     common = {"TEST_MODE": 1, "CHALLENGE": "capacity-query", "HOSTS": loaded["target"].removeprefix("http://")}
@@ -47,11 +47,16 @@ def test_words_that_were_kept_are_searched_and_not_loaded_again(loaded, search, 
         for race_id in ("kept-1", "kept-2"):
             race = make("race", PARAMS=grid, RACE_ID=race_id, leaves=left, **common)
             assert race.returncode == 0, race.stdout[-5000:]
-        filters = [{"term": {"operation-type": "capacity-build"}}, {"terms": {"race-id": ["kept-1", "kept-2"]}}]
+        grid = params(tmp_path / "params.json", capacity_shards=[2], keep_words=True, words_mapping="light")
+        mixed = common | {"CHALLENGE": "capacity-mixed", "RACE_ID": "kept-3"}
+        race = make("race", PARAMS=grid, leaves=left, **mixed)
+        assert race.returncode == 0, race.stdout[-5000:]
+        ids = ["kept-1", "kept-2", "kept-3"]
+        filters = [{"term": {"operation-type": "capacity-build"}}, {"terms": {"race-id": ids}}]
         filters.append({"term": {"name": "service_time"}})
         found = search("rally-metrics-*", {"query": {"bool": {"filter": filters}}})["hits"]["hits"]
         seconds = {hit["_source"]["race-id"]: hit["_source"]["meta"]["load_s"] for hit in found}
-        assert seconds["kept-1"] > 0 and seconds["kept-2"] == 0
+        assert seconds["kept-1"] > 0 and seconds["kept-2"] == seconds["kept-3"] == 0
         settings = requests.get(f"{loaded['target']}/{left[1]}/_settings", timeout=30).json()[left[1]]["settings"]
         assert settings["index"]["number_of_shards"] == "2", "it is split from that of one shard"
         grid = params(tmp_path / "params.json", capacity_shards=[1, 2, 3], words_mapping="light")

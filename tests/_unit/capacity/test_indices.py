@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import fnmatch
 import json
 from types import SimpleNamespace
 
@@ -49,7 +50,11 @@ SECOND = left("3s-2r")
 
 
 def build(answers, **changes):
-    es = FakeEs(Script({"GET /_nodes": Refused(503, "build", "was begun"), **answers, "GET /": {}}))
+    begun = {
+        "GET /cluster-metrics-words-base-*": {},
+        "GET /cluster-metrics-words-*": Refused(503, "build", "was begun"),
+    }
+    es = FakeEs(Script({"GET /_nodes": {"nodes": {}}, **begun, **answers, "GET /": {}}))
     with es.new_request_context():
         return asyncio.run(BuildWords()(es, BUILD | {"parameters": BUILD["parameters"] | changes})), es
 
@@ -103,15 +108,17 @@ def test_what_stands_is_built_anew_unless_asked_for():
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_indices_are_dropped_unless_they_are_kept(keep):
-    names = [f"cluster-metrics-words-{place}" for place in ("1s-0r", "base-3")]
+def test_indices_are_dropped_unless_they_are_kept_as_they_were_loaded(keep):
+    names = [f"cluster-metrics-words-{place}" for place in ("1s-0r", "1s-0r-50", "base-3")]
     by_alias = "cluster-metrics"  # which bears the mark, too
     own = {f"GET /{name}/_mapping": {name: {"mappings": {"_meta": MARKS}}} for name in (*names, by_alias)}
     found = {"GET /cluster-metrics-words-*/_settings": {name: {} for name in (*names, by_alias)}}
     es = FakeEs(Script(found | own | {"DELETE ": {}, "GET /": {}}))
     with es.new_request_context():
-        asyncio.run(DropWords()(es, {"parameters": {"delete_foreign_index": False}, "keep": keep}))
-    assert [sent for sent in es.sent if sent.startswith("DELETE")] == ([] if keep else [f"DELETE /{n}" for n in names])
+        values = {"keep_words": keep, "delete_foreign_index": False}
+        asyncio.run(DropWords()(es, {"parameters": values, "written": ["1s-0r-50"]}))
+    dropped = [sent.removeprefix("DELETE /") for sent in es.sent if sent.startswith("DELETE")]
+    assert dropped == (names[1:2] if keep else names)
 
 
 @pytest.mark.parametrize("foreign", [True, False])
@@ -121,7 +128,8 @@ def test_an_index_that_somebody_else_made_is_dropped_only_where_that_is_asked_fo
     es = FakeEs(Script(found | {"DELETE ": {}, "GET /": {}}))
     ends = pytest.raises(exceptions.RallyAssertionError, match="was not created by this track")
     with es.new_request_context(), contextlib.nullcontext() if foreign else ends:
-        asyncio.run(DropWords()(es, {"parameters": {"delete_foreign_index": foreign}, "keep": False}))
+        values = {"keep_words": False, "delete_foreign_index": foreign}
+        asyncio.run(DropWords()(es, {"parameters": values, "written": []}))
     assert [sent for sent in es.sent if sent.startswith("DELETE")] == ([f"DELETE /{name}"] if foreign else [])
 
 
@@ -231,6 +239,8 @@ class Cluster:
         blocked = "index.blocks.write" not in settings
         require = "index.routing.allocation.require._name" not in settings and of["node"]
         made = {"shards": shards, "replicas": settings["index.number_of_replicas"], "blocked": blocked}
+        if "index.routing.allocation.include._name" in settings:
+            of = {key: value for key, value in of.items() if key != "within"}
         self.indices[name], self._starting[name] = of | made | {"node": require}, source
         return {}
 
@@ -243,7 +253,7 @@ class Cluster:
             told["_cluster"] = {"status": "green", "relocating_shards": 0}
             return told[name] if name in told else self._placed(rest[1])
         if name.endswith("*"):
-            return {found: {} for found in self.indices}
+            return {found: {} for found in fnmatch.filter(self.indices, name)}
         if method == "PUT" and not rest:
             of = body["settings"]
             shards, replicas = of["index.number_of_shards"], of["index.number_of_replicas"]
@@ -271,8 +281,13 @@ class Cluster:
                 of["within"] = body["index.routing.allocation.include._name"].split(",")
         elif rest == ["_count"]:
             return {"count": 7}
-        elif rest == ["_stats", "store"]:
-            return {"_all": {"primaries": {"store": {"size_in_bytes": 5}}}}
+        elif rest and rest[0] == "_stats":
+            return {"_all": {"primaries": {"store": {"size_in_bytes": 5}, "segments": {"count": of["shards"]}}}}
+        elif not rest:
+            settings = {"number_of_shards": str(of["shards"]), "number_of_replicas": str(of["replicas"])}
+            include = {"include": {"_name": ",".join(of.get("within", []))}}
+            settings["routing"] = {"allocation": include}
+            return {name: {"mappings": {"_meta": MARKS, "properties": FIELDS}, "settings": {"index": settings}}}
         return {}
 
 
@@ -319,6 +334,8 @@ def test_documents_are_loaded_once_and_each_place_of_the_grid_is_a_merged_clone_
     with es.new_request_context():
         found = asyncio.run(BuildWords()(es, BUILD | changes))
     assert not cluster.lost
+    settings = next(body["settings"] for method, _, body in es.requests if method == "PUT")
+    assert settings["index.number_of_shards"] == max(most, len(NODES)), "all nodes take part"
     merging = {path: seconds for path, seconds in es.given.items() if "_forcemerge" in path}
     assert merging and set(merging.values()) == {7200}, "a merge of a large index takes longer than other requests"
     assert cluster.loaded == 7 and found["documents"] == found["weight"] == 7 and found["load_s"] > 0
@@ -331,6 +348,35 @@ def test_documents_are_loaded_once_and_each_place_of_the_grid_is_a_merged_clone_
     assert {
         place: of | {"blocked": of["blocked"] or None, "node": of["node"] or ""} for place, of in made.items()
     } == expected
+
+
+def test_of_kept_indices_those_that_are_missing_are_cloned(tmp_path, monkeypatch):
+    async def node_names(es):
+        return NODES
+
+    monkeypatch.setattr("cluster_metrics.capacity.indices.node_names", node_names)
+    (documents := tmp_path / "documents.json").write_text('{"field1":"a"}\n' * 7)
+    body = {"mappings": {"_meta": MARKS, "properties": FIELDS}}
+    body["settings"] = {"index.number_of_shards": 1, "index.number_of_replicas": 0}
+    cluster, loaded = Cluster(), []
+    grids = [
+        {"1s-0r": Shape(1, 0), "1s-0r-50": Shape(1, 0)},
+        {"1s-0r": Shape(1, 0), "1s-0r-50": Shape(1, 0), "1s-2r-2n": Shape(1, 1, 2, 0)},
+        {"1s-2r-2n": Shape(1, 1, 2, 0), "1s-2r-50": Shape(1, 2)},
+        {"1s-0r": Shape(1, 0), "2s-0r": Shape(2, 0)},
+    ]
+    for grid in grids:
+        es = Waiting(cluster)
+        with es.new_request_context():
+            asyncio.run(BuildWords()(es, BUILD | {"indices": grid, "body": body, "documents_file": str(documents)}))
+            made = {name.removeprefix("cluster-metrics-words-"): of for name, of in cluster.indices.items()}
+            asyncio.run(DropWords()(es, {"parameters": BUILD["parameters"], "written": ["1s-0r-50", "1s-2r-50"]}))
+        assert set(grid) <= set(made) and not any("base" in place for place in made)
+        assert not cluster.lost and not any(of["blocked"] for of in made.values())
+        found = {place: (of["shards"], of["replicas"], len(of.get("within", ()))) for place, of in made.items()}
+        assert {place: found[place] for place in grid} == {place: shape[:3] for place, shape in grid.items()}
+        loaded.append(cluster.loaded)
+    assert loaded == [7, 7, 7, 14], "there is none of two shards to clone"
 
 
 @pytest.mark.parametrize(
@@ -349,7 +395,7 @@ def test_a_shard_that_is_not_refreshed_or_merged_ends_the_race(path, times, said
         return {"_shards": {"failed": 1}} if asked[-1] and sum(asked) == times else cluster(method, at, body)
 
     es = Waiting(respond)
-    ends = pytest.raises(exceptions.RallyAssertionError, match=f"words-base-1.: 1 of its shards were not {said}")
+    ends = pytest.raises(exceptions.RallyAssertionError, match=f"words-base-.*: 1 of its shards were not {said}")
     with es.new_request_context(), ends:
         asyncio.run(BuildWords()(es, BUILD | changes))
 

@@ -16,7 +16,7 @@ from esrally.utils import opts
 from _tools.elasticsearch.nodes import Cluster, Launcher
 from _tools.elasticsearch.security import Security
 from _tools.race import clusters
-from _tools.race.rally import Store, StoreOf
+from _tools.race.rally import Store, StoreOf, params_of
 from _tools.race.variables import VARIABLES, RaceError
 
 
@@ -214,6 +214,18 @@ def test_no_sketch_server_is_started_where_none_is_needed_or_another_is_named(gi
         given(**variables)
         with clusters.track_params(None) as params:
             assert params == variables["PARAMS"]
+
+
+def test_words_are_kept_on_the_embedded_target_unless_it_is_said_otherwise(given):
+    for challenge, named, expected in (
+        ("capacity-mixed", {"PARAMS": "passes:3"}, {"passes": 3, "keep_words": True}),
+        ("capacity-query", {"PARAMS": "keep_words:false"}, {"keep_words": False}),
+        ("capacity-query", {"PARAMS": "", "HOSTS": "h:9200"}, {}),
+        ("capacity-indexing", {"PARAMS": "", "HOSTS": ""}, {}),
+    ):
+        given(CHALLENGE=challenge, **named)
+        with clusters.track_params(None) as params:
+            assert params_of(params) == expected
 
 
 def test_every_host_of_a_target_is_as_far_away_as_was_asked(given, monkeypatch):

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -287,7 +288,8 @@ def test_a_race_that_left_nothing_to_report_is_done(raced, monkeypatch):
 
 def test_a_race_is_calibrated_by_short_ones_that_are_tagged_with_its_id(raced, monkeypatch):
     def calibrated(challenge, params, race_id, race, ini):
-        assert (challenge, params, race_id, ini) == ("capacity-query", "seed:7", "x", rally.INI)
+        assert (challenge, race_id, ini) == ("capacity-query", "x", rally.INI)
+        assert json.loads(params) == {"seed": 7, "keep_words": True}
         assert race("short", "x-clients-1") == 0
         return "clients"
 
