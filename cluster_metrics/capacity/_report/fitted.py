@@ -161,6 +161,7 @@ class Cells:
         """What requests may cost: each a fit to passes drawn anew, off by as much as cells were missed that their model
         had not seen."""
         rng, misses = np.random.default_rng(SEED), self.misses()
+        searched, indexed = (len(set(model.told_apart(of))) for of in (self.queries, self.indexing))
         return [
             replace(
                 Cells(
@@ -168,8 +169,8 @@ class Cells:
                     _resampled(self.indexing, rng),
                     [self.mixed[i] for i in rng.integers(0, len(self.mixed), len(self.mixed))] if self.mixed else (),
                 ).readings()[-1],
-                search_miss=_drawn(misses["searches"], rng),
-                document_miss=_drawn(misses["indexing"], rng),
+                search_miss=_drawn(misses["searches"], searched, rng),
+                document_miss=_drawn(misses["indexing"], indexed, rng),
             )
             for _ in range(PREDICTIONS)
         ]
@@ -222,11 +223,14 @@ def _misses(cells: Sequence[Measured], expected: Sequence[float]) -> list[float]
     return misses if np.isfinite(misses).all() else []
 
 
-def _drawn(misses: Sequence[float], rng: np.random.Generator) -> float:
+def _drawn(misses: Sequence[float], cells: int, rng: np.random.Generator) -> float:
     """A factor by which a prediction is off: Student's t, with a degree of freedom for each cell, times the root mean
     square of the logarithms of misses. A new one lies outside the range of n alike in 2 of n + 1 cases, so to draw one
-    of them would not do."""
+    of them would not do.
+
+    :param cells: that can be told apart; the same one of several races is missed alike.
+    """
     if not misses:
         return 1.0
     spread = np.sqrt(np.mean(np.log(misses) ** 2))
-    return float(np.exp(spread * rng.standard_t(len(misses))))
+    return float(np.exp(spread * rng.standard_t(cells)))

@@ -120,11 +120,12 @@ def test_a_prediction_misses_as_cells_were_missed():
     assert headroom({}) < 0.1 and headroom({"1s-1r": 0.8, "3s-0r": 1.25}) > 5
 
 
-def test_few_cells_tell_by_how_much_one_that_is_new_is_missed():
+@pytest.mark.parametrize("cells, races", [(6, 1), (3, 4)])
+def test_few_cells_tell_by_how_much_one_that_is_new_is_missed(cells, races):
     rng, inside = np.random.default_rng(7), 0
     for _ in range(400):
-        *seen, new = np.exp(rng.normal(0, 0.05, 7))
-        low, high = np.percentile([_drawn(seen, rng) for _ in range(200)], (2.5, 97.5))
+        *seen, new = np.exp(rng.normal(0, 0.05, cells + 1))
+        low, high = np.percentile([_drawn(seen * races, cells, rng) for _ in range(200)], (2.5, 97.5))
         inside += low < new < high
     assert inside > 0.92 * 400, "one of 6 that were seen, drawn with replacement, holds 5 of 7"
 
