@@ -152,7 +152,7 @@ class BuildWords(Guard):
             and len({field.get("analyzer") for field in fields}) == 1
             and (settings["number_of_shards"], settings["number_of_replicas"])
             == (str(shape.shards), str(shape.replicas))
-            and included.get("_name", "") == ",".join(shape.within(hosts))
+            and (included.get("_name") or "") == ",".join(shape.within(hosts))  # a clone keeps it as null
             and settings.get("refresh_interval") == body["settings"].get("index.refresh_interval")
             and stats["_all"]["primaries"]["segments"]["count"] == shape.shards
             and not await self._miscount(es, index, params)

@@ -35,7 +35,7 @@ def left(place, meta=None, analyzer="heavy", second=None, within=None, **changes
     name = f"cluster-metrics-words-{place}"
     settings = {"index": {"number_of_shards": str(of["shards"]), "number_of_replicas": str(of["replicas"])}}
     settings["index"] |= {"refresh_interval": of["refreshed"]} if of["refreshed"] else {}
-    include = {"_tier_preference": "data_content"} | ({"_name": within} if within else {})  # the former of itself
+    include = {"_tier_preference": "data_content", "_name": within}  # the former of itself, the latter null in a clone
     settings["index"]["routing"] = {"allocation": {"include": include}}
     primaries = {"segments": {"count": of["segments"]}, "store": {"size_in_bytes": 5}}
     return {
@@ -285,7 +285,7 @@ class Cluster:
             return {"_all": {"primaries": {"store": {"size_in_bytes": 5}, "segments": {"count": of["shards"]}}}}
         elif not rest:
             settings = {"number_of_shards": str(of["shards"]), "number_of_replicas": str(of["replicas"])}
-            include = {"include": {"_name": ",".join(of.get("within", []))}}
+            include = {"include": {"_name": ",".join(of["within"]) if "within" in of else None}}
             settings["routing"] = {"allocation": include}
             return {name: {"mappings": {"_meta": MARKS, "properties": FIELDS}, "settings": {"index": settings}}}
         return {}
