@@ -145,8 +145,8 @@ BULK = Integer(
 )
 KEEP = Flag(
     "keep_words",
-    "Leave the indices that are searched alone on the target, and take those that are found as these parameters make "
-    "them.",
+    "Leave the indices to which no documents were added on the target, and take those that are found as these "
+    "parameters make them.",
 )
 ALL_HITS = Flag("count_all_hits", "Count all hits of a search, not 10,000 at most.")
 

@@ -113,8 +113,9 @@ class BuildWords(Guard):
             if any(shape.shards not in sources for shape in missing.values()):
                 missing = indices
                 sources, load_s = await self._load(es, params, nodes)
-            for place in missing:
-                await delete_own_index(es, index_of(place), values["delete_foreign_index"])
+            else:
+                for place in missing:
+                    await delete_own_index(es, index_of(place), values["delete_foreign_index"])
             await self._clone(es, missing, sources, nodes, hosts)
             await _drop(es, values, "base-*")
             for place, shape in missing.items():

@@ -234,7 +234,7 @@ class Cluster:
         shards = settings.get("index.number_of_shards", of["shards"])
         fits = {"_shrink": of["node"] and shards < of["shards"], "_split": shards > of["shards"]}
         fits["_clone"] = shards == of["shards"]
-        if not of["blocked"] or not fits[how]:
+        if not of["blocked"] or not fits[how] or name in self.indices:
             return Refused(400, "illegal_argument_exception", f"{how} of {source}")
         blocked = "index.blocks.write" not in settings
         require = "index.routing.allocation.require._name" not in settings and of["node"]
@@ -363,6 +363,7 @@ def test_of_kept_indices_those_that_are_missing_are_cloned(tmp_path, monkeypatch
         {"1s-0r": Shape(1, 0), "1s-0r-50": Shape(1, 0)},
         {"1s-0r": Shape(1, 0), "1s-0r-50": Shape(1, 0), "1s-2r-2n": Shape(1, 1, 2, 0)},
         {"1s-2r-2n": Shape(1, 1, 2, 0), "1s-2r-50": Shape(1, 2)},
+        {"1s-2r-2n": Shape(1, 1, 2, 1), "1s-0r": Shape(1, 0)},
         {"1s-0r": Shape(1, 0), "2s-0r": Shape(2, 0)},
     ]
     for grid in grids:
@@ -376,7 +377,7 @@ def test_of_kept_indices_those_that_are_missing_are_cloned(tmp_path, monkeypatch
         found = {place: (of["shards"], of["replicas"], len(of.get("within", ()))) for place, of in made.items()}
         assert {place: found[place] for place in grid} == {place: shape[:3] for place, shape in grid.items()}
         loaded.append(cluster.loaded)
-    assert loaded == [7, 7, 7, 14], "there is none of two shards to clone"
+    assert loaded == [7, 7, 7, 7, 14], "there is none of two shards to clone"
 
 
 @pytest.mark.parametrize(
