@@ -70,7 +70,7 @@ def base_of(shards: int) -> str:
     return index_of(f"base-{shards}")
 
 
-def index_body(track: Any, values: Values, shards: int, replicas: int, routing_shards: int) -> dict[str, Any]:
+def index_body(track: Any, values: Values, shards: int, replicas: int) -> dict[str, Any]:
     """The body of ``index-words.json`` with these shards; what is made of an index inherits its settings.
 
     Track parameters: ``words_mapping`` (analyzer of both fields) and ``refresh_interval``.
@@ -83,7 +83,7 @@ def index_body(track: Any, values: Values, shards: int, replicas: int, routing_s
     body["settings"] |= {
         "index.number_of_shards": shards,
         "index.number_of_replicas": replicas,
-        "index.number_of_routing_shards": routing_shards,
+        "index.number_of_routing_shards": shards,
     }
     return body
 
@@ -93,9 +93,10 @@ class BuildWords(Guard):
     makes all others from that: it is shrunk to one shard, this is split into the other numbers, and of each the indices
     of the grid are clones with replicas, which share its files. So documents are analysed once.
 
-    Mandatory keys: ``parameters``, ``body``, ``documents_file``, ``documents``, ``counts``, and ``indices``: by the
-    place of each in the grid its :class:`Shape`. With the track parameter ``keep_words`` indices that stand as these
-    parameters make them are taken as they are, and those that do not stand are cloned from them where that is enough.
+    Mandatory keys: ``parameters``, ``body`` (of an index of one shard), ``documents_file``, ``documents``, ``counts``,
+    and ``indices``: by the place of each in the grid its :class:`Shape`. With the track parameter ``keep_words``
+    indices that stand as these parameters make them are taken as they are, and those that do not stand are cloned from
+    them where that is enough.
 
     :raises esrally.exceptions.RallyAssertionError: when an index is not as it should be; this ends the race.
     """
@@ -355,7 +356,7 @@ class BuildWordsParams(CapacityParams):
         return {
             "parameters": self.values,
             "indices": indices,
-            "body": index_body(self.track, self.values, 1, 0, 1),
+            "body": index_body(self.track, self.values, 1, 0),
             "documents_file": self._prepared.file(),
             "documents": self._prepared.corpus.documents,
             "counts": self._prepared.counts(self.values),
@@ -369,7 +370,5 @@ class PreparePassParams(CapacityParams):
 
     def params(self) -> dict[str, Any]:
         made = self.operation["cells"] if self.operation["anew"] else []
-        bodies = {
-            of["index"]: index_body(self.track, self.values, of["shards"], of["replicas"], of["shards"]) for of in made
-        }
+        bodies = {of["index"]: index_body(self.track, self.values, of["shards"], of["replicas"]) for of in made}
         return self.operation | {"bodies": bodies}

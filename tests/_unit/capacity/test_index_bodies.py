@@ -17,21 +17,21 @@ WORDS_BODY = {
 }
 
 
-def body_of(shards, routing_shards, analyzer, more=()):
+def body_of(shards, analyzer, more=()):
     properties = {field: {"type": "text", "analyzer": analyzer} for field in ("field1", "field2")}
     return {
         "settings": {
             "index.requests.cache.enable": False,
             "index.number_of_shards": shards,
             "index.number_of_replicas": 0,
-            "index.number_of_routing_shards": routing_shards,
+            "index.number_of_routing_shards": shards,
             **dict(more),
         },
         "mappings": {"_meta": MARKS, "properties": properties},
     }
 
 
-def test_the_words_are_loaded_into_most_shards_from_which_all_numbers_can_be_made(tmp_path):
+def test_the_words_of_all_places_are_loaded_once_by_the_body_of_one_index(tmp_path):
     track = track_of(Words(20), root=tmp_path, indices={"cluster-metrics-words": WORDS_BODY})
     places = {"2s-1r": Shape(2, 1), "3s-0r": Shape(3, 0), "4s-2r-3n": Shape(4, 2, 3, 1)}
     cells = [{"index": place, **shape._asdict()} for place, shape in places.items()]
@@ -42,7 +42,7 @@ def test_the_words_are_loaded_into_most_shards_from_which_all_numbers_can_be_mad
     assert found == {
         "parameters": parameters,
         "indices": places,
-        "body": body_of(4, 12, "light", {"index.refresh_interval": "30s"}),
+        "body": body_of(1, "light", {"index.refresh_interval": "30s"}),
         "documents_file": file.document_file,
         "documents": 20,
     }
@@ -56,7 +56,7 @@ def test_before_a_pass_the_indices_of_its_cells_are_made_anew_where_that_is_aske
         {"index": "2s-1r", "shards": 2, "replicas": 1, "nodes": 0, "first": 0},
         {"index": "3s-0r", "shards": 3, "replicas": 0, "nodes": 0, "first": 0},
     ]
-    bodies = {"2s-1r": body_of(2, 2, "light"), "3s-0r": body_of(3, 3, "light")}
+    bodies = {"2s-1r": body_of(2, "light"), "3s-0r": body_of(3, "light")}
     bodies["2s-1r"]["settings"]["index.number_of_replicas"] = 1
     if refreshed != "default":
         for body in bodies.values():

@@ -336,6 +336,8 @@ def test_documents_are_loaded_once_and_each_place_of_the_grid_is_a_merged_clone_
     assert not cluster.lost
     settings = next(body["settings"] for method, _, body in es.requests if method == "PUT")
     assert settings["index.number_of_shards"] == max(most, len(NODES)), "all nodes take part"
+    numbers = {shape.shards for shape in indices.values()} | {settings["index.number_of_shards"]}
+    assert not any(settings["index.number_of_routing_shards"] % number for number in numbers), "all can be made of it"
     merging = {path: seconds for path, seconds in es.given.items() if "_forcemerge" in path}
     assert merging and set(merging.values()) == {7200}, "a merge of a large index takes longer than other requests"
     assert cluster.loaded == 7 and found["documents"] == found["weight"] == 7 and found["load_s"] > 0
