@@ -111,7 +111,9 @@ class Experiment(loader.TrackProcessor):
             corpus = prepared.corpus_in(track, kind)
             common = {"name": corpus.name, "corpus": asdict(corpus), "encodings": encodings}
             for number in range(len(corpus.parts())):
-                yield prepare_part, {"number": number, "data_root": data_root_dir, **common}
+                # Rally takes at least 5 s for each
+                if not prepared.is_there(corpus, number, Path(data_root_dir) / corpus.name, encodings):
+                    yield prepare_part, {"number": number, "data_root": data_root_dir, **common}
 
 
 def prepare_part(name: str, corpus: dict[str, Any], number: int, encodings: list[str], data_root: str) -> None:

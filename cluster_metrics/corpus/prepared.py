@@ -8,8 +8,8 @@ from typing import Any
 
 from esrally import exceptions
 
-from .encoded import generate_bodies
-from .files import Corpus, CorpusError, Progress, load_answers, locked
+from .encoded import encoded_file, generate_bodies
+from .files import Corpus, CorpusError, Progress, load_answers, locked, problems
 
 TRACK = Path(__file__).parents[2]
 
@@ -43,6 +43,13 @@ def _documents(track: Any, kind: Any) -> Any:
     return next(c for c in track.corpora if c.name == kind.name)
 
 
+def is_there(corpus: Corpus, number: int, data: Path, encodings: Sequence[str]) -> bool:
+    """Whether :func:`generate` would leave a file of a corpus as it is, with its answers and bulk bodies."""
+    file = corpus.parts()[number].file
+    root = TRACK if (TRACK / file).exists() else data
+    return not corpus.problems(number, root) and not any(problems(encoded_file(root / file, of)) for of in encodings)
+
+
 def generate(corpus: Corpus, number: int, data: Path, encodings: Sequence[str], progress: Progress) -> None:
     """Makes sure that a file of a corpus is where Rally finds it, with its answers and bulk bodies: below the track,
     where it lies there whole, or else below ``data``. A damaged one below the track is moved aside.
@@ -59,11 +66,11 @@ def generate(corpus: Corpus, number: int, data: Path, encodings: Sequence[str], 
         generate_bodies(corpus, number, encoding, rows, progress)
 
 
-def _move_aside(bundled: Path, problems: Callable[[], list[str]], progress: Progress) -> None:
+def _move_aside(bundled: Path, wrong: Callable[[], list[str]], progress: Progress) -> None:
     aside = bundled.with_name(f"{bundled.name}.damaged")
     try:
         with locked(bundled, progress):
-            if found := problems():  # unless another process has just made it anew
+            if found := wrong():  # unless another process has just made it anew
                 bundled.rename(aside)
                 progress(f"{found[0]}; [{bundled}] is not used, it is now [{aside.name}]")
     except OSError as e:

@@ -235,6 +235,19 @@ def test_each_file_of_each_corpus_of_a_challenge_is_prepared_with_its_bodies(cha
     assert bool(prepared[0]["encodings"]) == bool(encodings)
 
 
+def test_what_is_there_is_not_prepared_again(tmp_path):
+    def unprepared():
+        return list(Experiment().on_prepare_track(track, str(tmp_path)))
+
+    track = laid_out({"rows_per_epoch": 20}, **{"challenge.name": "ingest-formats", "test.mode.enabled": True})
+    first = unprepared()
+    for prepare, of in first:
+        prepare(**of)
+    assert first and not unprepared()
+    next(tmp_path.rglob("*.bulk-smile-32")).unlink()
+    assert len(unprepared()) == 1
+
+
 def test_without_operations_of_the_track_its_rows_are_prepared_alone():
     track = laid_out(
         {}, left_out=lambda task: task.operation.type in operations(), **{"challenge.name": "ingest-formats"}

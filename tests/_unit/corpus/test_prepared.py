@@ -60,8 +60,13 @@ def test_rally_reads_what_was_prepared_and_nothing_damaged(tmp_path, track, dama
     cfg = config.Config()
     cfg.add(config.Scope.application, "benchmarks", "local.dataset.cache", str(data))
     cfg.add(config.Scope.application, "track", "track.path", str(folder))
+    assert [prepared.is_there(CORPUS, number, data / CORPUS.name, []) for number in range(2)] == [
+        damage == "whole",
+        False,
+    ]
     for number in range(2):
         prepared.generate(CORPUS, number, data / CORPUS.name, [], said.append)
+        assert prepared.is_there(CORPUS, number, data / CORPUS.name, [])
     preparator = loader.DefaultTrackPreparator()
     preparator.cfg, preparator.downloader, preparator.decompressor = cfg, loader.Downloader(True, False), None
     work = list(preparator.on_prepare_track(track, str(data)))
