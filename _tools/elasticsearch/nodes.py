@@ -31,8 +31,10 @@ STOP_SECONDS = 60
 COMMON_SETTINGS = {
     "thread_pool.estimated_time_interval": "0ms",
     "cluster.routing.allocation.disk.threshold_enabled": "false",
+    "indices.recovery.max_bytes_per_sec": "0",
 }
-"""What each embedded node is set to: a ``took`` of bulk requests in real ms, and no eye on how full the disk is."""
+"""What each embedded node is set to: a ``took`` of bulk requests in real ms, no eye on how full the disk is, and copies
+of shards made as fast as the node can (by default at 40 MB/s, and races wait for them)."""
 
 
 @dataclass

@@ -54,6 +54,7 @@ def test_the_node_is_that_which_is_installed_with_the_settings_of_an_embedded_on
     assert rendered(home, "elasticsearch.yml", **given).splitlines() == [
         "thread_pool.estimated_time_interval: 0ms",
         "cluster.routing.allocation.disk.threshold_enabled: false",
+        "indices.recovery.max_bytes_per_sec: 0",
         "xpack.security.enabled: false",
         "discovery.type: single-node",
         'cluster.name: "c"',
