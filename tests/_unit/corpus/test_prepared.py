@@ -60,10 +60,8 @@ def test_rally_reads_what_was_prepared_and_nothing_damaged(tmp_path, track, dama
     cfg = config.Config()
     cfg.add(config.Scope.application, "benchmarks", "local.dataset.cache", str(data))
     cfg.add(config.Scope.application, "track", "track.path", str(folder))
-    assert [prepared.is_there(CORPUS, number, data / CORPUS.name, []) for number in range(2)] == [
-        damage == "whole",
-        False,
-    ]
+    there = [prepared.is_there(CORPUS, number, data / CORPUS.name, []) for number in range(2)]
+    assert there == [damage == "whole", False]
     for number in range(2):
         prepared.generate(CORPUS, number, data / CORPUS.name, [], said.append)
         assert prepared.is_there(CORPUS, number, data / CORPUS.name, [])
