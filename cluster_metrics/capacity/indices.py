@@ -172,8 +172,9 @@ class BuildWords(Guard):
         started = time.perf_counter()
         await load_all(es, source, self._bodies(params["documents_file"]), LOADERS)
         load_s = time.perf_counter() - started
-        all_shards(source, await request(es, "POST", f"/{source}/_refresh"), "refreshed")
         await request(es, "PUT", f"/{source}/_settings", {"index.blocks.write": True})
+        # or a shard that moves has its last documents analysed once more
+        all_shards(source, await request(es, "POST", f"/{source}/_flush"), "flushed")
         if numbers != {most}:
             await self._shrink(es, source, first, most, nodes)
         for shards, base in bases.items():
