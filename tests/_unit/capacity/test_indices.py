@@ -214,10 +214,12 @@ class Cluster:
     until it is started, which it is when it is looked at again.
 
     :ivar lost: indices that another was to be made of, and that were deleted before.
+    :ivar replayed: those whose shards moved before their documents were flushed.
     """
 
     def __init__(self):
         self.indices, self.loaded, self._starting, self.lost = {}, 0, {}, []
+        self.replayed, self._flushed = [], set()
 
     def _placed(self, name):
         of = self.indices[name]
@@ -271,12 +273,16 @@ class Cluster:
             return {name: {"mappings": {"_meta": MARKS}}}
         elif rest == ["_bulk"]:
             self.loaded += body.count(b"\n") // 2
+            self._flushed.discard(name)
             return {"took": 1, "errors": False}
+        elif rest == ["_flush"]:
+            self._flushed.add(name)
         elif rest == ["_forcemerge"]:
             of["merged"] = query == "max_num_segments=1"
         elif rest == ["_settings"]:
             of["blocked"] = body.get("index.blocks.write", of["blocked"])
             of["node"] = body.get("index.routing.allocation.require._name", of["node"])
+            self.replayed += [name] * (bool(of["node"]) and name not in self._flushed)
             if "index.routing.allocation.include._name" in body:
                 of["within"] = body["index.routing.allocation.include._name"].split(",")
         elif rest == ["_count"]:
@@ -333,7 +339,7 @@ def test_documents_are_loaded_once_and_each_place_of_the_grid_is_a_merged_clone_
     changes["parameters"] = BUILD["parameters"] | {"keep_words": False}
     with es.new_request_context():
         found = asyncio.run(BuildWords()(es, BUILD | changes))
-    assert not cluster.lost
+    assert not cluster.lost and not cluster.replayed
     settings = next(body["settings"] for method, _, body in es.requests if method == "PUT")
     assert settings["index.number_of_shards"] == max(most, len(NODES)), "all nodes take part"
     numbers = {shape.shards for shape in indices.values()} | {settings["index.number_of_shards"]}
@@ -375,7 +381,7 @@ def test_of_kept_indices_those_that_are_missing_are_cloned(tmp_path, monkeypatch
             made = {name.removeprefix("cluster-metrics-words-"): of for name, of in cluster.indices.items()}
             asyncio.run(DropWords()(es, {"parameters": BUILD["parameters"], "written": ["1s-0r-50", "1s-2r-50"]}))
         assert set(grid) <= set(made) and not any("base" in place for place in made)
-        assert not cluster.lost and not any(of["blocked"] for of in made.values())
+        assert not cluster.lost and not cluster.replayed and not any(of["blocked"] for of in made.values())
         found = {place: (of["shards"], of["replicas"], len(of.get("within", ()))) for place, of in made.items()}
         assert {place: found[place] for place in grid} == {place: shape[:3] for place, shape in grid.items()}
         loaded.append(cluster.loaded)
@@ -383,21 +389,15 @@ def test_of_kept_indices_those_that_are_missing_are_cloned(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    "path, times, said",
-    [("_refresh", 1, "refreshed"), ("_forcemerge?max_num_segments=1", 1, "merged"), ("_refresh", 2, "refreshed")],
+    "path, said", [("_flush", "flushed"), ("_forcemerge?max_num_segments=1", "merged"), ("_refresh", "refreshed")]
 )
-def test_a_shard_that_is_not_refreshed_or_merged_ends_the_race(path, times, said, tmp_path):
+def test_a_shard_that_is_not_flushed_merged_or_refreshed_ends_the_race(path, said, tmp_path):
     (documents := tmp_path / "documents.json").write_text('{"field1":"a"}\n' * 7)
     changes = {"indices": {"1s-0r": Shape(1, 0)}, "documents_file": str(documents)}
     changes["body"] = {"mappings": {}, "settings": {"index.number_of_shards": 1, "index.number_of_replicas": 0}}
     changes["parameters"] = BUILD["parameters"] | {"keep_words": False}
-    cluster, asked = Cluster(), []
-
-    def respond(method, at, body):
-        asked.append(at.endswith(path))
-        return {"_shards": {"failed": 1}} if asked[-1] and sum(asked) == times else cluster(method, at, body)
-
-    es = Waiting(respond)
+    failed, cluster = {"_shards": {"failed": 1}}, Cluster()
+    es = Waiting(lambda method, at, body: failed if at.endswith(path) else cluster(method, at, body))
     ends = pytest.raises(exceptions.RallyAssertionError, match=f"words-base-.*: 1 of its shards were not {said}")
     with es.new_request_context(), ends:
         asyncio.run(BuildWords()(es, BUILD | changes))
