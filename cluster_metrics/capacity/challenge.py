@@ -190,7 +190,7 @@ CHALLENGES = (
         question="What do shards and replicas do to the throughput of searches?",
         operations=(CHECK_TARGET, CHECK, BUILD, PASS, SEARCH, LOOK, DROP),
         parameters=(*COMMON, KEEP, ALL_HITS),
-        minutes=23,
+        minutes=24,
         disk_factor=60,
         role="cluster-metrics-race-settings",
     ),
