@@ -114,7 +114,8 @@ def drift_check(race: Race) -> RaceWarning | str:
     of latency in an open loop, whose throughput is what is due, at the rates at which no node was at its limit: beyond,
     latency says how long the load lasted.
 
-    :return: a warning if it does by more than a bound, else what was found; empty where no cell has two passes.
+    :return: a warning if it does by more than a bound, else what was found, and whether the whole interval shows it;
+        empty where no cell has two passes.
     """
     cells = steady_of(main_cells(race)).values()
     if race.record.latencies:
@@ -139,7 +140,8 @@ def drift_check(race: Race) -> RaceWarning | str:
     )
     bound = f"the bound is ±{percent(most)}"
     if abs(change.value) <= most:
-        return f"Drift check: {found}; {bound}."
+        kept = -most <= change.low and change.high <= most
+        return f"Drift check: {found}; {bound}{'' if kept else ', and that it is kept is not shown'}."
     cause = f"the nodes were not warm{_warming(cells)}, or the machine had other work"
     why = f"{bound}: {cause}; ratios within passes suffer less"
     return RaceWarning("drift", f"drift: {found}", "raise first_pass_seconds", why, change.value)

@@ -13,6 +13,7 @@ from _tools.report.race import Sample
 from _tools.report.write import sheets
 from cluster_metrics.capacity._report import cells as capacity_cells
 from cluster_metrics.capacity._report.passes import Pass
+from cluster_metrics.capacity._report.warnings import drift_check
 from cluster_metrics.capacity.challenge import MONITOR
 
 
@@ -54,6 +55,13 @@ def test_the_published_statement_that_the_rate_does_not_fall_is_judged_over_all_
     assert found["seen"].value == pytest.approx(0.9 ** (6 / 9), rel=0.01)
     assert (found["holds"], found["n"]) == ("no", 6)
     assert "index grows" not in text_of(made("r", "capacity-query", 6), "published")
+
+
+@pytest.mark.parametrize("spread, ends", [(0.005, "the bound is ±5.0 %."), (0.05, "and that it is kept is not shown.")])
+def test_a_small_change_whose_interval_goes_beyond_the_bound_is_not_shown_to_be_small(spread, ends):
+    race = made("r", "capacity-query", passes=6, spread=spread)
+    assert not [warning for warning in answer_of(race).warnings if warning.kind == "drift"]
+    assert drift_check(race).endswith(ends)
 
 
 @pytest.mark.parametrize("last, kinds", [(1.03, []), (1.08, ["drift"]), (0.92, ["drift"])])
