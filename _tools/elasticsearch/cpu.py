@@ -27,15 +27,17 @@ def _controller() -> tuple[Path, bool] | None:
 
 
 def make_group(name: str, cores: float) -> str:
-    """Makes a group whose processes get ``cores`` seconds of CPU time per second, all together.
+    """Makes a group whose processes get ``cores`` seconds of CPU time per second, all together, or changes that of the
+    one that there is.
 
+    :param cores: 0 leaves them free.
     :return: what the group is, ``cgroup v1`` or ``cgroup v2``; empty when the host allows neither.
     """
     if not (found := _controller()):
         return ""
     root, second = found
     group = root / FOLDER.format(name=name)
-    quota = round(cores * PERIOD_US)
+    quota = round(cores * PERIOD_US) or ("max" if second else -1)
     try:
         if second:
             (root / "cgroup.subtree_control").write_text("+cpu")

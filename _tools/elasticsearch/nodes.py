@@ -66,6 +66,11 @@ class Cluster:
         return [f"{HOST}:{port}" for port in self.http_ports[-1 if self.coordinator else 0 :]]
 
     @property
+    def groups(self) -> list[str]:
+        """The names of the groups that hold its data nodes to a share of the CPU, where something does."""
+        return [f"{self.name}-{port}" for port in self.http_ports[: len(self.http_ports) - self.coordinator]]
+
+    @property
     def url(self) -> str:
         return f"{'https' if self.client_options_file else 'http'}://{self.hosts[0]}"
 
@@ -215,7 +220,7 @@ class Launcher:
                 elif cores:
                     own["node.processors"] = math.ceil(cores)
                     own["node.attr.cpu_cores"] = cores
-                    own["node.attr.cpu_held_by"] = cpu.make_group(f"{name}-{http_ports[i]}", cores) or "nothing"
+                    own["node.attr.cpu_held_by"] = cpu.make_group(cluster.groups[i], cores) or "nothing"
                 node = self.root / names[i]
                 try:
                     self.prepare_node(home, node, common | own | (settings or {}), data, secure)
@@ -225,8 +230,8 @@ class Launcher:
                 self.keep(cluster, spawned[-1])
             self._wait_until_ready(cluster, spawned)
             if cores:
-                for i, process in enumerate(spawned[:data_nodes]):
-                    cpu.hold(f"{name}-{http_ports[i]}", [p.pid for p in _family(psutil.Process(process.pid))])
+                for group, process in zip(cluster.groups, spawned):
+                    cpu.hold(group, [p.pid for p in _family(psutil.Process(process.pid))])
         except BaseException:
             self.stop(name)
             raise
@@ -335,8 +340,8 @@ class Launcher:
             return False
         launchers = cluster.processes()
         processes.end([p for launcher in launchers for p in _family(launcher)], STOP_SECONDS, launchers)
-        for http_port in cluster.http_ports:
-            cpu.remove_group(f"{name}-{http_port}")
+        for group in cluster.groups:
+            cpu.remove_group(group)
         if cluster.client_options_file:
             Path(cluster.client_options_file).unlink(missing_ok=True)
         self.state_file(name).unlink(missing_ok=True)

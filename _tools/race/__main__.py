@@ -126,7 +126,10 @@ def races_of(race_ids: list[str]) -> int:
 
         def raced(params: str, race_id: str, tags: str | None = None) -> int:
             rally.check_no_other_rally()
-            with clusters.sampled(launcher, hosts, client_options, params, race_id) as own:
+            with (
+                clusters.lifted(launcher, params) as own,
+                clusters.sampled(launcher, hosts, client_options, own, race_id) as own,
+            ):
                 line = command(hosts, client_options, own, race_id, tags)
                 return watch(launcher, hosts, race_id).run(line)
 

@@ -13,7 +13,7 @@ from esrally import exceptions
 from esrally.client import EsClientFactory
 from esrally.utils import opts
 
-from cluster_metrics.capacity.challenge import KEEP
+from cluster_metrics.capacity.challenge import KEEP, SHARES
 from cluster_metrics.core.challenge import Needs, challenges
 from cluster_metrics.core.index import OLDEST_ELASTICSEARCH
 from cluster_metrics.core.sampler import SAMPLER
@@ -22,13 +22,15 @@ from cluster_metrics.wire.requests import refusal
 from ..elasticsearch.install import DEFAULT_VERSION, InstallError, esql_versions
 from ..elasticsearch.nodes import Cluster, Launcher
 from ..elasticsearch.security import write_private
-from ..profile import recording, server
+from ..profile import recording
+from ..profile.control import Control
 from ..profile.sampler import Sampler, SamplerError, attached
 from ..report.store import connect
 from ..sketch_server import launch as sketch_server
-from . import minutes, rally
+from . import minutes, rally, shares
 from .delay import delayed
 from .rally import Store, StoreOf, is_host, params_of
+from .served import served
 from .variables import VARIABLES, RaceError, shown, switched_on, variable
 
 TARGET, STORE = "target", "metrics-store"
@@ -264,11 +266,31 @@ def sampled(launcher: Launcher, hosts: str, client_options: str, params: str, ra
     folder = rally.PROFILES / race_id
     found, problem = _sampler(launcher, hosts, client_options, folder)
     try:
-        with server.served(server.Control(found, problem)) as address:
+        with served(Control(found, problem)) as address:
             yield json.dumps(given | {SAMPLER.name: address})
     finally:
         if found and (problem := recording.convert(folder, launcher.downloads)):
             print(problem, flush=True)
+
+
+@contextlib.contextmanager
+def lifted(launcher: Launcher, params: str) -> Iterator[str]:
+    """The track parameters, for a challenge that warms up nodes without their shares of the CPU with what holds them to
+    these: free until the race asks for that, they are held again when the context ends.
+
+    :param params: track parameters so far.
+    """
+    given, record = params_of(params), challenges()[variable("CHALLENGE", VARIABLES["CHALLENGE"].default)]
+    warms_up = SHARES in record.parameters and SHARES.name not in given and not variable("HOSTS")
+    target = launcher.running(TARGET) if warms_up else None
+    cores = float(target.variables.get("NODE_CORES", "0")) if target else 0
+    if not target or not cores:
+        yield params
+        return
+    own = shares.Shares(target, cores)
+    with served(own) as address:
+        own.lift()
+        yield json.dumps(given | {SHARES.name: address})
 
 
 def _sampler(launcher: Launcher, hosts: str, client_options: str, folder: Path) -> tuple[Sampler | None, str]:

@@ -9,6 +9,7 @@ from ..core.index import CHECK_TARGET
 from ..core.limits import counted, said
 from ..core.monitor import LOOKED, Monitor
 from ..core.parameters import FOREIGN, PASSES, REFRESH, ByCell, Choice, Flag, Integer, Many
+from ..core.served import Served
 from . import indices, load, nodes
 from .words import Words
 
@@ -148,6 +149,12 @@ KEEP = Flag(
     "Leave the indices to which no documents were added on the target, and take those that are found as these "
     "parameters make them.",
 )
+SHARES = Served(
+    "cpu_shares",
+    "What holds the target's nodes to their shares of the CPU. `make race` does, in its own process, and leaves its "
+    "nodes free until the first pass that counts, so that they warm up sooner; none leaves them as they are.",
+    server="what holds the nodes to their shares of the CPU",
+)
 ALL_HITS = Flag("count_all_hits", "Count all hits of a search, not 10,000 at most.")
 
 
@@ -189,7 +196,7 @@ CHALLENGES = (
         name="capacity-query",
         question="What do shards and replicas do to the throughput of searches?",
         operations=(CHECK_TARGET, CHECK, BUILD, PASS, SEARCH, LOOK, DROP),
-        parameters=(*COMMON, KEEP, ALL_HITS),
+        parameters=(*COMMON, KEEP, ALL_HITS, SHARES),
         minutes=24,
         disk_factor=60,
         role="cluster-metrics-race-settings",

@@ -19,7 +19,7 @@ from ..corpus.prepared import Prepared
 from ..wire.bulk import load_all, with_actions
 from ..wire.hosts import node_names, some
 from ..wire.requests import all_shards, aside, get, request, touch
-from .nodes import check_nodes, data_nodes, settle
+from .nodes import check_nodes, data_nodes, hold, settle
 from .words import FIELDS, Words
 
 BULK_DOCUMENTS = 1000
@@ -240,14 +240,15 @@ class BuildWords(Guard):
 
 class PreparePass(Guard):
     """Goes ahead of a pass: has the indices of all its cells stand, started and evenly spread, and notes which node
-    holds what. Where documents are indexed and nothing is searched, the indices are made anew.
+    holds what; before those that count the nodes are held to their shares of the CPU. Where documents are indexed and
+    nothing is searched, the indices are made anew.
 
     Mandatory keys: ``cells`` (each with ``cell``, ``index``, ``shards``, ``replicas``, ``nodes``, ``first`` and
-    ``rate``), ``pass``, ``parameters``, and ``bodies``: of the indices to be made anew, by their place; none to leave
-    them.
+    ``rate``), ``pass``, ``parameters`` (with ``cpu_shares``), and ``bodies``: of the indices to be made anew, by their
+    place; none to leave them.
 
-    :raises esrally.exceptions.RallyAssertionError: when that takes more than ten minutes, or a node has left since the
-        first pass; this ends the race.
+    :raises esrally.exceptions.RallyAssertionError: when that takes more than ten minutes, a node has left since the
+        first pass, or is not held to its share; this ends the race.
     """
 
     def __init__(self) -> None:
@@ -258,6 +259,8 @@ class PreparePass(Guard):
         await touch(es)
         self._nodes = self._nodes or await data_nodes(es)
         await check_nodes(es, self._nodes)
+        if params["pass"] > 0:
+            await hold(es, params["parameters"]["cpu_shares"])
         shapes = {of["index"]: _shape(of) for of in params["cells"]}
         with aside(es):
             self._hosts = self._hosts or await _hosts(es, shapes.values())
@@ -366,7 +369,8 @@ class BuildWordsParams(CapacityParams):
 
 class PreparePassParams(CapacityParams):
     """Mandatory keys: ``cells``, see :class:`PreparePass`, and ``anew`` (whether to make their indices). The track
-    processor adds ``pass``. Track parameters: ``words_mapping``, ``refresh_interval``, ``delete_foreign_index``.
+    processor adds ``pass``. Track parameters: ``words_mapping``, ``refresh_interval``, ``delete_foreign_index``,
+    ``cpu_shares``.
     """
 
     def params(self) -> dict[str, Any]:

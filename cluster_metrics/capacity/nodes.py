@@ -1,6 +1,7 @@
 """The data nodes of the target: whether they are there and have room, and which of them holds which shards."""
 
 import asyncio
+import http.client
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,11 +10,14 @@ from esrally import exceptions
 
 from ..core.limits import counted
 from ..core.rounds import Guard
+from ..core.served import NONE, ask
 from ..wire.hosts import node_names
 from ..wire.requests import get, touch
 
 GREEN_SECONDS = 600
 PLACED_SECONDS = 60
+HELD_SECONDS = 10
+"""Until a node tells that it is held: Elasticsearch looks once a second."""
 WATERMARK = 0.9
 """Share of a disk in use above which Elasticsearch moves shards away (its high watermark's default)."""
 
@@ -103,6 +107,44 @@ async def settle(
         f"index [{index}] is not green after {GREEN_SECONDS} s: {health.get('status')}, "
         f"{health.get('unassigned_shards')} shards unassigned, {health.get('relocating_shards')} on the move"
     )
+
+
+async def hold(es: Any, address: str) -> None:
+    """Has nodes held to their shares of the CPU, and waits until each that has one tells that it is.
+
+    :param address: of what holds them, see the track parameter ``cpu_shares``; with ``none`` they should be.
+    :raises esrally.exceptions.RallyAssertionError: when that does not answer, or a node is not held; this ends the
+        race.
+    """
+    if address != NONE:
+        try:
+            await asyncio.to_thread(ask, address, "hold")
+        except (OSError, ValueError, http.client.HTTPException) as e:
+            raise exceptions.RallyAssertionError(
+                f"what holds the nodes to their shares of the CPU, at {address}, does not answer: {type(e).__name__}; "
+                "race by 'make race'"
+            ) from None
+    deadline = time.monotonic() + HELD_SECONDS
+    while free := await _free(es):
+        if time.monotonic() > deadline:
+            raise exceptions.RallyAssertionError(
+                f"node {', '.join(free)}, is not held to its share of the CPU; start the target anew"
+            )
+        await asyncio.sleep(0.2)
+
+
+async def _free(es: Any) -> list[str]:
+    """The nodes that are not held to the share that they should be, with that and with what holds them."""
+    told = "name", "attributes", "os.cgroup.cpu"
+    stats = await get(es, f"/_nodes/stats/os?filter_path={','.join(f'nodes.*.{path}' for path in told)}")
+    found = []
+    for node in stats["nodes"].values():
+        of, attributes = node.get("os", {}).get("cgroup", {}).get("cpu", {}), node.get("attributes", {})
+        if attributes.get("cpu_held_by", "nothing") != "nothing":
+            quota, period = (of.get(f"cfs_{name}_micros", 0) for name in ("quota", "period"))
+            if quota != round(float(attributes["cpu_cores"]) * period) or not period:
+                found.append(f"{node['name']}, which has {quota} of {period} us, not {attributes['cpu_cores']} cores")
+    return sorted(found)
 
 
 class CheckGrid(Guard):

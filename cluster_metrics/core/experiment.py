@@ -19,7 +19,7 @@ from .index import marks_of
 from .monitor import MONITOR
 from .parameters import RACE_MINUTES
 from .rounds import Runner, shuffled
-from .sampler import NONE, SAMPLER
+from .served import NONE, Served
 
 
 class Experiment(loader.TrackProcessor):
@@ -168,16 +168,13 @@ def check(values: dict[str, Any]) -> dict[str, Any]:
 
 def _check_load_drivers(record: records.Challenge, values: Mapping[str, Any]) -> None:
     """Refuses several load drivers where a server is needed that one of them alone has."""
-    sampled = SAMPLER in record.parameters and values[SAMPLER.name] != NONE
-    for needed, server in (
-        (record.needs.sketch_server, "the sketch server"),
-        (record.needs.sampler or sampled, "the sampler"),
-    ):
-        if needed:
-            raise exceptions.TrackConfigError(
-                f"challenge [{record.name}] must run from one load driver, since {server} serves one alone; "
-                f"--load-driver-hosts names {values['load_drivers']}"
-            )
+    served = [p.server for p in record.parameters if isinstance(p, Served) and values[p.name] != NONE]
+    needed = (record.needs.sketch_server, "the sketch server"), (record.needs.sampler, "the sampler")
+    for server in (*(server for needs, server in needed if needs), *served):
+        raise exceptions.TrackConfigError(
+            f"challenge [{record.name}] must run from one load driver, since {server} serves one alone; "
+            f"--load-driver-hosts names {values['load_drivers']}"
+        )
 
 
 def corpora_of(values: Mapping[str, Any], test_mode: bool = False) -> dict[str, Any]:

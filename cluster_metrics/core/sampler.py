@@ -3,26 +3,19 @@
 import asyncio
 import contextlib
 import http.client
-import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from .challenge import Key
 from .machine import cpu_ms
-from .parameters import PORT, PORT_WORDS, Text
+from .served import NONE, Served, ask
 
-NONE = "none"
-SECONDS = 120
-"""For which the sampler may take to start or stop."""
-SAMPLER = Text(
+SAMPLER = Served(
     "sampler",
     "The sampler of the target's CPU time. `make race` starts one in its own process for cpu-profile, and for "
     "ingest-decomp with PROFILE=1.",
-    "",
-    True,
-    pattern=rf"none|127\.0\.0\.1:{PORT}",
-    form=f"none, or host:port on 127.0.0.1, {PORT_WORDS}",
+    server="the sampler",
 )
 OF_ROUND = (
     Key("recordings", "", "files of its recordings, by make's process, a list", optional=True),
@@ -51,7 +44,7 @@ class Sampler:
             self.problem = "no sampler; start the race by 'make race' on the machine of the target"
             return
         try:
-            found = await asyncio.to_thread(self._ask, what)
+            found = await asyncio.to_thread(ask, self.address, what)
         except (OSError, ValueError, http.client.HTTPException) as e:
             self.problem = f"the sampler at {self.address} does not answer: {type(e).__name__}"
             return
@@ -79,13 +72,6 @@ class Sampler:
         """What the sample of a round records of it, see :data:`OF_ROUND`."""
         recorded = {"recordings": self.recordings} if self.recordings else {}
         return recorded | ({"not_sampled": self.problem} if self.problem else {})
-
-    def _ask(self, what: str) -> dict[str, Any]:
-        host, _, port = self.address.rpartition(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=SECONDS)
-        with contextlib.closing(connection):
-            connection.request("POST", f"/{what}")
-            return json.loads(connection.getresponse().read())
 
     def cpu_ms(self) -> float | None:
         """CPU time of the target's nodes so far, in ms; None where it cannot be read."""

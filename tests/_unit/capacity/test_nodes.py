@@ -7,7 +7,8 @@ import pytest
 from esrally import exceptions
 from fakes import FakeEs, Script
 
-from cluster_metrics.capacity.nodes import GREEN_SECONDS, PLACED_SECONDS, CheckGrid, check_nodes, is_even, settle
+from _tools.race.served import served
+from cluster_metrics.capacity.nodes import GREEN_SECONDS, PLACED_SECONDS, CheckGrid, check_nodes, hold, is_even, settle
 
 DISK = {"total": {"available_in_bytes": 9, "total_in_bytes": 10}}
 
@@ -78,6 +79,8 @@ NODES = ["target-1", "target-2", "target-3"]
 
 class Clock:
     """A clock that goes on by what is slept alone."""
+
+    to_thread = staticmethod(asyncio.to_thread)
 
     def __init__(self):
         self.now = 1000.0
@@ -196,3 +199,51 @@ def test_a_grid_that_the_target_cannot_hold_ends_the_race(monkeypatch, replicas,
         assert (
             asyncio.run(CheckGrid()(es, {"parameters": {"capacity_replicas": replicas, "capacity_nodes": nodes}})) == {}
         )
+
+
+def told(quota, held_by="cgroup v1", cores="0.4"):
+    """What two nodes tell of their shares: one that is held to none, and one with this quota."""
+    node = {"name": "target-1", "attributes": {"cpu_cores": cores, "cpu_held_by": held_by}}
+    cpu = {} if quota is None else {"cfs_quota_micros": quota, "cfs_period_micros": 100_000}
+    return {"nodes": {"a": {"name": "target-2"}, "b": node | {"os": {"cgroup": {"cpu": cpu}}}}}
+
+
+class Holding:
+    """What make's process serves."""
+
+    def __init__(self):
+        self.asked = []
+
+    def answer(self, asked):
+        self.asked.append(asked)
+        return {}
+
+
+def test_what_holds_the_nodes_is_asked_to_and_the_wait_ends_once_they_say_that_they_are_held(clock):
+    es, holding = FakeEs(Script({"GET /_nodes/stats/os": [told(-1), told(-1), told(40_000)]})), Holding()
+    with served(holding) as address, es.new_request_context():
+        asyncio.run(hold(es, address))
+        assert holding.asked == ["hold"] and len(es.sent) == 3
+
+
+@pytest.mark.parametrize("quota, has", [(-1, "-1 of 100000"), (30_000, "30000 of 100000"), (None, "0 of 0")])
+def test_a_node_that_is_not_held_to_its_share_ends_the_race(clock, quota, has):
+    es = FakeEs(Script({"GET /_nodes/stats/os": told(quota)}))
+    line = f"^node target-1, which has {has} us, not 0.4 cores, is not held to its share of the CPU; start the target"
+    with es.new_request_context(), pytest.raises(exceptions.RallyAssertionError, match=line):
+        asyncio.run(hold(es, "none"))
+
+
+def test_a_node_that_nothing_can_hold_is_not_waited_for():
+    es = FakeEs(Script({"GET /_nodes/stats/os": told(-1, held_by="nothing")}))
+    with es.new_request_context():
+        asyncio.run(hold(es, "none"))
+
+
+def test_where_nothing_answers_that_could_hold_the_nodes_the_race_ends():
+    with served(Holding()) as address:
+        pass
+    es = FakeEs(Script({"GET /": told(40_000)}))
+    line = f"at {address}, does not answer: ConnectionRefusedError; race by 'make race'$"
+    with es.new_request_context(), pytest.raises(exceptions.RallyAssertionError, match=line):
+        asyncio.run(hold(es, address))

@@ -8,7 +8,8 @@ import threading
 import pytest
 from fakes import Sampling
 
-from _tools.profile.server import Control, served
+from _tools.profile.control import Control
+from _tools.race.served import served
 from cluster_metrics.core.sampler import Sampler
 
 NOBODY = 1 << 22

@@ -14,7 +14,15 @@ from _tools.elasticsearch import cpu
 NAME = "unit-test"
 
 
-def test_a_group_holds_a_process_to_its_share():
+def used(process, seconds):
+    """The cores that a process takes."""
+    before, started = process.cpu_times(), time.monotonic()
+    time.sleep(seconds)
+    after = process.cpu_times()
+    return (after.user + after.system - before.user - before.system) / (time.monotonic() - started)
+
+
+def test_a_group_holds_a_process_to_its_share_until_that_is_lifted_and_again():
     held_by = cpu.make_group(NAME, 0.2)
     if not held_by:
         pytest.skip("no cgroup that may be written here")
@@ -22,11 +30,11 @@ def test_a_group_holds_a_process_to_its_share():
     try:
         cpu.hold(NAME, [busy.pid])
         process = psutil.Process(busy.pid)
-        before, started = process.cpu_times(), time.monotonic()
-        time.sleep(2)
-        after, seconds = process.cpu_times(), time.monotonic() - started
-        used = (after.user + after.system - before.user - before.system) / seconds
-        assert 0.05 < used < 0.28
+        assert 0.05 < used(process, 2) < 0.28
+        cpu.make_group(NAME, 0)
+        assert used(process, 1) > 0.4
+        cpu.make_group(NAME, 0.2)
+        assert used(process, 2) < 0.28
     finally:
         busy.kill()
         busy.wait()
@@ -83,14 +91,14 @@ def test_without_a_controller_nothing_is_held(monkeypatch):
 @pytest.mark.parametrize(
     "second, kind, quota", [(True, "cgroup v2", "cpu.max"), (False, "cgroup v1", "cpu.cfs_quota_us")]
 )
-@pytest.mark.parametrize("cores, microseconds", [(0.2, "20000"), (1.0, "100000"), (2.5, "250000")])
+@pytest.mark.parametrize("cores, microseconds", [(0.2, "20000"), (1.0, "100000"), (2.5, "250000"), (0, "")])
 def test_a_group_gets_its_share_of_each_period_to_the_part_of_a_core(
     monkeypatch, tmp_path, second, kind, quota, cores, microseconds
 ):
     monkeypatch.setattr(cpu, "_controller", lambda: (tmp_path, second))
     assert cpu.make_group(NAME, cores) == kind
     group = tmp_path / f"cluster-metrics-{NAME}"
-    assert (group / quota).read_text().split()[0] == microseconds
+    assert (group / quota).read_text().split()[0] == (microseconds or ("max" if second else "-1"))
     period = (group / ("cpu.max" if second else "cpu.cfs_period_us")).read_text().split()[-1]
     assert period == "100000"
     assert not second or (tmp_path / "cgroup.subtree_control").read_text() == "+cpu"

@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from _tools.elasticsearch.security import create
-from _tools.profile.server import Control, served
+from _tools.profile.control import Control
+from _tools.race.served import served
 from cluster_metrics.core.sampler import Sampler
 from cluster_metrics.corpus.encoded import metrics_bodies
 from cluster_metrics.corpus.metrics import Metrics

@@ -17,8 +17,9 @@ from fakes import TIMEOUT, FakeEs, Sampling, Script, track_of, values
 
 from _tools.elasticsearch import processes
 from _tools.profile import recording
+from _tools.profile.control import Control
 from _tools.profile.sampler import Node, Sampler, SamplerError, local_nodes
-from _tools.profile.server import Control, served
+from _tools.race.served import served
 from _tools.report.flames import D3
 from _tools.report.stacks import FILE
 from cluster_metrics.core.challenge import challenges

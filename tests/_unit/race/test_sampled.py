@@ -36,7 +36,7 @@ def sampled(monkeypatch, tmp_path):
         monkeypatch.setattr(clusters, "attached", lambda ask, launcher, kept: done.append(kept) or attached())
         monkeypatch.setattr(clusters.recording, "prepare", lambda downloads: done.append(("prepared", downloads)))
         monkeypatch.setattr(clusters.recording, "convert", convert)
-        monkeypatch.setattr(clusters.server, "served", served)
+        monkeypatch.setattr(clusters, "served", served)
         launcher = SimpleNamespace(downloads=tmp_path / "downloads")
         with (
             pytest.raises(KeyboardInterrupt),

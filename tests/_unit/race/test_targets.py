@@ -246,6 +246,7 @@ def raced(run, noted, monkeypatch):
     monkeypatch.setattr(command, "prepare", lambda: None)
     for name, found in (("target_hosts", ("h:1", "o.json")), ("metrics_store", "store")):
         monkeypatch.setattr(clusters, name, lambda *_, found=found: contextlib.nullcontext(found))
+    monkeypatch.setattr(clusters, "lifted", lambda launcher, params: contextlib.nullcontext(f"{params}+shares"))
     monkeypatch.setattr(clusters, "sampled", lambda *of: contextlib.nullcontext(f"{of[3]}+sampler"))
     noted(rally, "check_no_other_rally", "write_configuration")
     noted(command, "write_report", returns=0)
@@ -261,7 +262,7 @@ def raced(run, noted, monkeypatch):
 
 def test_a_race_is_raced_by_its_variables_and_reported(raced):
     code, calls = raced(RACE_ID="x", PARAMS="rounds:2", VERBOSE="1", FAIL_ON="drift,too-few", TAGS="a:b")
-    line = command.command("h:1", "o.json", "rounds:2+sampler", "x")
+    line = command.command("h:1", "o.json", "rounds:2+shares+sampler", "x")
     report = ("write_report", rally.INI, "x", command.REPORTS, True, ["drift", "too-few"])
     assert code == 0
     assert calls == [("write_configuration", "store"), ("check_no_other_rally",), ("rally", line), report]
@@ -296,10 +297,10 @@ def test_a_race_is_calibrated_by_short_ones_that_are_tagged_with_its_id(raced, m
     monkeypatch.setattr(calibrate, "calibrated", calibrated)
     given = {"RACE_ID": "x", "CHALLENGE": "capacity-query", "PARAMS": "seed:7", "TAGS": "a:b"}
     _, calls = raced(CALIBRATE="1", **given)
-    short = command.command("h:1", "o.json", "short+sampler", "x-clients-1", "calibrates:x")
+    short = command.command("h:1", "o.json", "short+shares+sampler", "x-clients-1", "calibrates:x")
     assert [line for name, line in (c for c in calls if c[0] == "rally")] == [
         short,
-        command.command("h:1", "o.json", "clients+sampler", "x"),
+        command.command("h:1", "o.json", "clients+shares+sampler", "x"),
     ]
 
 
