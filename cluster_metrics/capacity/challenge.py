@@ -152,7 +152,7 @@ KEEP = Flag(
 SHARES = Served(
     "cpu_shares",
     "What holds the target's nodes to their shares of the CPU. `make race` does, in its own process, and leaves its "
-    "nodes free until the first pass that counts, so that they warm up sooner; none leaves them as they are.",
+    "nodes free until words are loaded; none leaves them as they are.",
     server="what holds the nodes to their shares of the CPU",
 )
 ALL_HITS = Flag("count_all_hits", "Count all hits of a search, not 10,000 at most.")

@@ -240,8 +240,8 @@ class BuildWords(Guard):
 
 class PreparePass(Guard):
     """Goes ahead of a pass: has the indices of all its cells stand, started and evenly spread, and notes which node
-    holds what; before those that count the nodes are held to their shares of the CPU. Where documents are indexed and
-    nothing is searched, the indices are made anew.
+    holds what; the nodes are held to their shares of the CPU. Where documents are indexed and nothing is searched, the
+    indices are made anew.
 
     Mandatory keys: ``cells`` (each with ``cell``, ``index``, ``shards``, ``replicas``, ``nodes``, ``first`` and
     ``rate``), ``pass``, ``parameters`` (with ``cpu_shares``), and ``bodies``: of the indices to be made anew, by their
@@ -259,8 +259,7 @@ class PreparePass(Guard):
         await touch(es)
         self._nodes = self._nodes or await data_nodes(es)
         await check_nodes(es, self._nodes)
-        if params["pass"] > 0:
-            await hold(es, params["parameters"]["cpu_shares"])
+        await hold(es, params["parameters"]["cpu_shares"])
         shapes = {of["index"]: _shape(of) for of in params["cells"]}
         with aside(es):
             self._hosts = self._hosts or await _hosts(es, shapes.values())

@@ -25,6 +25,9 @@ class Served(Text):
     form: str = f"{NONE}, or host:port on 127.0.0.1, {PORT_WORDS}"
     server: str = ""
 
+    def accepted(self, value: Any) -> Any:
+        return NONE if value is None else super().accepted(value)  # what Rally makes of a bare none
+
 
 def ask(address: str, what: str) -> dict[str, Any]:
     """Asks what is served there.
