@@ -20,7 +20,7 @@ MOST = 3
 """Short races at most."""
 FACTOR = 1.5
 """By which the clients of an idle cell grow at least, as a cell of seconds tells by about how many it takes."""
-SHORT = {"passes": 1, "first_pass_seconds": 5, "cell_warmup_seconds": 0, "cell_seconds": 5}
+SHORT = {"passes": 1, "first_passes": 1, "first_pass_seconds": 5, "cell_warmup_seconds": 0, "cell_seconds": 5}
 """Track parameters of a short race."""
 TAG = "calibrates"
 """User tag of short races, whose value is the id of the race that follows."""

@@ -275,14 +275,14 @@ def sampled(launcher: Launcher, hosts: str, client_options: str, params: str, ra
 
 @contextlib.contextmanager
 def lifted(launcher: Launcher, params: str) -> Iterator[str]:
-    """The track parameters, for a challenge that warms up nodes without their shares of the CPU with what holds them to
-    these: free until the race asks for that, they are held again when the context ends.
+    """The track parameters, for a challenge that loads words with what holds nodes to their shares of the CPU: free
+    until the race asks for that, they are held again when the context ends.
 
     :param params: track parameters so far.
     """
     given, record = params_of(params), challenges()[variable("CHALLENGE", VARIABLES["CHALLENGE"].default)]
-    warms_up = SHARES in record.parameters and SHARES.name not in given and not variable("HOSTS")
-    target = launcher.running(TARGET) if warms_up else None
+    loads = SHARES in record.parameters and SHARES.name not in given and not variable("HOSTS")
+    target = launcher.running(TARGET) if loads else None
     cores = float(target.variables.get("NODE_CORES", "0")) if target else 0
     if not target or not cores:
         yield params

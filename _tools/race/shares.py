@@ -1,4 +1,4 @@
-"""The nodes' shares of the CPU, which a race lifts to warm them up."""
+"""The nodes' shares of the CPU, which are lifted while a race loads its words."""
 
 from typing import Any
 

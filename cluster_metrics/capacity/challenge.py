@@ -129,8 +129,15 @@ COMMON = (
     ),
     Integer("cell_warmup_seconds", "Time under load before that.", "seconds", low=0, high=86_400),
     Integer(
+        "first_passes",
+        "Passes that warm up the nodes and count for nothing; two at least where indices are made anew.",
+        "passes",
+        low=1,
+        high=100,
+    ),
+    Integer(
         "first_pass_seconds",
-        "Time of the passes that warm up the nodes and count for nothing, which the cells share.",
+        "Time of the passes that warm up the nodes, all together, which the cells share.",
         "seconds",
         low=1,
         high=86_400,
@@ -187,7 +194,13 @@ Capacity = partial(
     corpora=(Words,),
     compared=COMPARED,
     needs=Needs(nodes=3, node_cores=0.4),
-    test_mode={"passes": 2, "cell_seconds": 10, "cell_warmup_seconds": 0, "first_pass_seconds": 1},
+    test_mode={
+        "passes": 2,
+        "cell_seconds": 10,
+        "cell_warmup_seconds": 0,
+        "first_passes": 1,
+        "first_pass_seconds": 1,
+    },
     limits=(said("The documents are random words: real text has other frequencies, and real searches other terms."),),
     drops=(indices.index_of("*"),),
 )
@@ -196,7 +209,7 @@ CHALLENGES = (
         name="capacity-query",
         question="What do shards and replicas do to the throughput of searches?",
         operations=(CHECK_TARGET, CHECK, BUILD, PASS, SEARCH, LOOK, DROP),
-        parameters=(*COMMON, KEEP, ALL_HITS, SHARES),
+        parameters=(*COMMON, KEEP, SHARES, ALL_HITS),
         minutes=24,
         disk_factor=60,
         role="cluster-metrics-race-settings",
@@ -217,6 +230,7 @@ CHALLENGES = (
         parameters=(
             *COMMON,
             KEEP,
+            SHARES,
             ALL_HITS,
             BULK,
             REFRESH,
@@ -240,6 +254,7 @@ CHALLENGES = (
         parameters=(
             *COMMON,
             KEEP,
+            SHARES,
             ALL_HITS,
             BULK,
             REFRESH,

@@ -192,10 +192,10 @@ def lay_out_passes(schedule: list, parameters: Mapping[str, Any]) -> list:
     each, and has a part of the plan follow each pass, so that both see the same minutes of a machine.
 
     All copies keep the names of their tasks, so Rally's summary and ``compare`` show one row per cell over all passes;
-    only the first is marked for reporting. Where cells are loaded for a time, pass 0 goes first, which warms up the
-    nodes for a time of its own, that the cells share in proportion to the ``work`` of their operations (1 where none
-    says), without the rates of the cells, and counts for nothing. Where what goes ahead makes indices ``anew`` the time
-    is that of passes -1 and 0: the first pass in new indices is slower once more.
+    only the first is marked for reporting. Where cells are loaded for a time, passes up to 0 go first, which warm
+    up the nodes and count for nothing: one or more, two at least where what goes ahead makes indices ``anew``, as the
+    first pass in new indices is slower once more. They have a time of their own, that their cells share in proportion
+    to the ``work`` of their operations (1 where none says), without the rates of the cells.
 
     :param parameters: track parameters as resolved.
     """
@@ -206,7 +206,7 @@ def lay_out_passes(schedule: list, parameters: Mapping[str, Any]) -> list:
     copies: list = []
     timed = any(task.time_period for cell in cells.values() for task in cell)
     anew = any(task.operation.params.get("anew", False) for element in ahead for task in element)
-    uncounted = 1 + anew if timed else 0
+    uncounted = max(parameters["first_passes"], 1 + anew) if timed else 0
     work = {name: max(task.operation.params.get("work", 1) for task in cell) for name, cell in cells.items()}
     seconds = parameters["first_pass_seconds"] / uncounted / sum(work.values()) if uncounted else 0
     for number in range(1 - uncounted, passes + 1):

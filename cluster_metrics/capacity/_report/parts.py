@@ -17,9 +17,8 @@ from _tools.report.stats import Estimate
 from _tools.report.table import Column, Words, share
 from _tools.report.table import Table as Sheet
 from _tools.report.text import count, interval, number, started
-from cluster_metrics.capacity.challenge import INDEX, PREPARE, QUERY, SHARES
+from cluster_metrics.capacity.challenge import INDEX, PREPARE, QUERY
 from cluster_metrics.capacity.nodes import is_even
-from cluster_metrics.core.served import NONE
 
 from .cells import (
     Cell,
@@ -108,10 +107,9 @@ def _frame(race: Race) -> str:
     lines = []
     if held and all(n["cpu_held_by"] != "nothing" for n in held):
         shares = ", ".join(sorted({str(n["cpu_cores"]) for n in held}))
-        since = ", from the first pass that counts on" if race.parameters.get(SHARES.name, NONE) != NONE else ""
         lines.append(
             f"**A simulation:** {len(held)} nodes on one machine, each held to {shares} cores of CPU by "
-            f"{held[0]['cpu_held_by']}{since}. It shows the shape, how cells stand to each other, and no absolute "
+            f"{held[0]['cpu_held_by']}. It shows the shape, how cells stand to each other, and no absolute "
             "figures; disk, memory and its bandwidth are shared, there is no network, and the load driver has the rest."
         )
     holding = {node for sample in race.of(PREPARE) for node in json.loads(sample.meta["shard_table"])}

@@ -42,8 +42,10 @@ def test_each_pass_has_every_cell_once_and_a_part_of_the_plan_after_them():
     assert len({tuple(order) for order in orders}) == 3
 
 
-@pytest.mark.parametrize("anew, uncounted, seconds", [(False, 1, 34), (True, 2, 17)])
-def test_cells_that_are_loaded_for_a_time_begin_uncounted_and_each_pass_is_prepared(anew, uncounted, seconds):
+@pytest.mark.parametrize(
+    "anew, first, uncounted, seconds", [(False, 1, 1, 34), (True, 1, 2, 17), (False, 3, 3, 12), (True, 3, 3, 12)]
+)
+def test_cells_that_are_loaded_for_a_time_begin_uncounted_and_each_pass_is_prepared(anew, first, uncounted, seconds):
     schedule = [task("build", "capacity-build"), task("prepare", "capacity-pass")]
     schedule[-1].operation.params["anew"] = anew
     for i in range(3):
@@ -52,7 +54,7 @@ def test_cells_that_are_loaded_for_a_time_begin_uncounted_and_each_pass_is_prepa
             load.time_period = 8
         schedule.append(Element(tasks=loads))
     schedule.append(task("drop", "capacity-drop"))
-    laid_out = lay_out_passes(schedule, values(seed=42, passes=2, first_pass_seconds=100))
+    laid_out = lay_out_passes(schedule, values(seed=42, passes=2, first_passes=first, first_pass_seconds=100))
     assert [laid_out[0].name, laid_out[-1].name] == ["build", "drop"]
     passes = [laid_out[1 + 4 * i : 5 + 4 * i] for i in range(uncounted + 2)]
     assert len(laid_out) == 2 + sum(map(len, passes))

@@ -131,6 +131,11 @@ def test_never_to_refresh_may_be_given_as_a_number():
     assert check(resolved("refresh_interval:-1"))["refresh_interval"] == "-1"
 
 
+@pytest.mark.parametrize("name", ["sampler", "cpu_shares"])
+def test_none_may_be_given_as_a_word(name):
+    assert check(resolved(f"{name}:none"))[name] == check(resolved("") | {name: "none"})[name] == "none"
+
+
 @pytest.mark.parametrize(
     "name, values",
     [

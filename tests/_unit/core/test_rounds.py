@@ -156,6 +156,7 @@ def tasks_of(track, challenge):
         ("sketch-floor", {}, "the sketch server"),
         ("cpu-profile", {}, "the sampler"),
         ("ingest-decomp", {"sampler": "127.0.0.1:9"}, "the sampler"),
+        ("capacity-query", {"cpu_shares": "127.0.0.1:9"}, "what holds the nodes to their shares of the CPU"),
         ("ingest-decomp", {}, ""),
         ("query-decomp", {"sampler": "127.0.0.1:9"}, ""),  # which takes none
     ],

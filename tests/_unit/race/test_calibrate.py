@@ -13,6 +13,7 @@ SHORT = {
     "keep_words": True,
     "cell_clients": {},
     "passes": 1,
+    "first_passes": 1,
     "first_pass_seconds": 5,
     "cell_warmup_seconds": 0,
     "cell_seconds": 5,

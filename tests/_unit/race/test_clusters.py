@@ -215,11 +215,13 @@ def test_nodes_are_free_until_a_race_has_them_held_and_held_again_however_it_end
         ({"CHALLENGE": "capacity-query", "HOSTS": "127.0.0.1:1"}, "", "0.4"),
         ({"CHALLENGE": "capacity-query"}, "cpu_shares:none", "0.4"),
         ({"CHALLENGE": "capacity-query"}, "", "0"),
-        ({"CHALLENGE": "query-decomp"}, "", "0.4"),
+        ({"CHALLENGE": "capacity-indexing"}, "", "0.4"),
         ({}, "", "0.4"),
     ],
 )
-def test_nodes_stay_as_they_are_where_a_race_does_not_warm_them_up_free(given, shared, variables, params, cores):
+def test_nodes_stay_as_they_are_where_no_words_are_loaded_or_none_has_a_share(
+    given, shared, variables, params, cores
+):
     launcher, groups = shared
     launcher.running(clusters.TARGET).variables["NODE_CORES"] = cores
     given(**variables)
