@@ -210,7 +210,7 @@ CHALLENGES = (
         question="What do shards and replicas do to the throughput of searches?",
         operations=(CHECK_TARGET, CHECK, BUILD, PASS, SEARCH, LOOK, DROP),
         parameters=(*COMMON, KEEP, SHARES, ALL_HITS),
-        minutes=24,
+        minutes=25,
         disk_factor=60,
         role="cluster-metrics-race-settings",
     ),

@@ -219,9 +219,7 @@ def test_nodes_are_free_until_a_race_has_them_held_and_held_again_however_it_end
         ({}, "", "0.4"),
     ],
 )
-def test_nodes_stay_as_they_are_where_no_words_are_loaded_or_none_has_a_share(
-    given, shared, variables, params, cores
-):
+def test_nodes_stay_as_they_are_where_no_words_are_loaded_or_none_has_a_share(given, shared, variables, params, cores):
     launcher, groups = shared
     launcher.running(clusters.TARGET).variables["NODE_CORES"] = cores
     given(**variables)
