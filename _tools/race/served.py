@@ -10,7 +10,7 @@ from typing import Any, Protocol
 HOST = "127.0.0.1"
 
 
-class Control(Protocol):
+class Answers(Protocol):
     """What answers them."""
 
     def answer(self, asked: str) -> dict[str, Any]:
@@ -18,15 +18,15 @@ class Control(Protocol):
 
 
 @contextlib.contextmanager
-def served(control: Control) -> Iterator[str]:
-    """Serves a control for as long as the context lasts.
+def served(answers: Answers) -> Iterator[str]:
+    """Serves it for as long as the context lasts.
 
     :return: ``host:port``.
     """
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = json.dumps(control.answer(self.path.strip("/"))).encode()
+            body = json.dumps(answers.answer(self.path.strip("/"))).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -40,6 +40,6 @@ def served(control: Control) -> Iterator[str]:
     try:
         yield f"{HOST}:{server.server_port}"
     finally:
-        control.answer("stop")
+        answers.answer("stop")
         server.shutdown()
         server.server_close()

@@ -110,7 +110,7 @@ async def settle(
 
 
 async def hold(es: Any, address: str) -> None:
-    """Has nodes held to their shares of the CPU, and waits until each that has one tells that it is.
+    """Has nodes held to their shares of the CPU, and waits until each that has one and tells its quota is.
 
     :param address: of what holds them, see the track parameter ``cpu_shares``; with ``none`` they should be.
     :raises esrally.exceptions.RallyAssertionError: when that does not answer, or a node is not held; this ends the
@@ -134,15 +134,15 @@ async def hold(es: Any, address: str) -> None:
 
 
 async def _free(es: Any) -> list[str]:
-    """The nodes that are not held to the share that they should be, with that and with what holds them."""
+    """The nodes that tell of another quota than their share, with both."""
     told = "name", "attributes", "os.cgroup.cpu"
     stats = await get(es, f"/_nodes/stats/os?filter_path={','.join(f'nodes.*.{path}' for path in told)}")
     found = []
     for node in stats["nodes"].values():
         of, attributes = node.get("os", {}).get("cgroup", {}).get("cpu", {}), node.get("attributes", {})
         if attributes.get("cpu_held_by", "nothing") != "nothing":
-            quota, period = (of.get(f"cfs_{name}_micros", 0) for name in ("quota", "period"))
-            if quota != round(float(attributes["cpu_cores"]) * period) or not period:
+            quota, period = (of.get(f"cfs_{name}_micros") for name in ("quota", "period"))
+            if period and quota != round(float(attributes["cpu_cores"]) * period):
                 found.append(f"{node['name']}, which has {quota} of {period} us, not {attributes['cpu_cores']} cores")
     return sorted(found)
 

@@ -226,7 +226,7 @@ def test_what_holds_the_nodes_is_asked_to_and_the_wait_ends_once_they_say_that_t
         assert holding.asked == ["hold"] and len(es.sent) == 3
 
 
-@pytest.mark.parametrize("quota, has", [(-1, "-1 of 100000"), (30_000, "30000 of 100000"), (None, "0 of 0")])
+@pytest.mark.parametrize("quota, has", [(-1, "-1 of 100000"), (30_000, "30000 of 100000")])
 def test_a_node_that_is_not_held_to_its_share_ends_the_race(clock, quota, has):
     es = FakeEs(Script({"GET /_nodes/stats/os": told(quota)}))
     line = f"^node target-1, which has {has} us, not 0.4 cores, is not held to its share of the CPU; start the target"
@@ -234,8 +234,9 @@ def test_a_node_that_is_not_held_to_its_share_ends_the_race(clock, quota, has):
         asyncio.run(hold(es, "none"))
 
 
-def test_a_node_that_nothing_can_hold_is_not_waited_for():
-    es = FakeEs(Script({"GET /_nodes/stats/os": told(-1, held_by="nothing")}))
+@pytest.mark.parametrize("node", [told(-1, held_by="nothing"), told(None)])
+def test_a_node_that_nothing_can_hold_or_that_tells_nothing_is_not_waited_for(node):
+    es = FakeEs(Script({"GET /_nodes/stats/os": node}))
     with es.new_request_context():
         asyncio.run(hold(es, "none"))
 
