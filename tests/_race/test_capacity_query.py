@@ -1,5 +1,6 @@
 """capacity-query on real nodes, and what ends a capacity race."""
 
+import contextlib
 import csv
 import shutil
 import time
@@ -11,6 +12,7 @@ import requests
 from conftest import DOWNLOADS, ROOT, make
 from grids import params
 
+from _tools.elasticsearch import cpu
 from _tools.elasticsearch.nodes import Launcher
 
 
@@ -88,6 +90,38 @@ def test_a_short_race_goes_before_a_calibrated_one_which_searches_its_words(load
     found = search("rally-metrics-*", {"query": {"bool": {"filter": [*filters, {"term": {"name": "service_time"}}]}}})
     seconds = {hit["_source"]["race-id"]: hit["_source"]["meta"]["load_s"] for hit in found["hits"]["hits"]}
     assert seconds["found-clients-1"] > 0 and seconds["found"] == 0
+
+
+def quotas(target):
+    """What the groups of a cluster's data nodes are held to; empty where they are gone."""
+    root, second = cpu._controller()
+    file = "cpu.max" if second else "cpu.cfs_quota_us"
+    with contextlib.suppress(OSError):
+        return {(root / cpu.FOLDER.format(name=group) / file).read_text().split()[0] for group in target.groups}
+    return set()
+
+
+@pytest.mark.long
+def test_nodes_are_free_while_words_are_loaded_and_held_while_they_are_searched(tmp_path):
+    if not cpu._controller():
+        pytest.skip("no cgroup here")
+    work, seen = ROOT / "_work" / "test-shares", []
+    grid = params(tmp_path / "params.json", capacity_shards=[1], words_mapping="light")
+    try:
+        with ThreadPoolExecutor() as pool:
+            race = pool.submit(make, "race", TEST_MODE=1, CHALLENGE="capacity-query", PARAMS=grid, WORK=work)
+            while not race.done():
+                found = (target := Launcher(work, DOWNLOADS).running("target")) and quotas(target)
+                if found and found not in seen[-1:]:
+                    seen.append(found)
+                time.sleep(0.05)
+        assert race.result().returncode == 0, race.result().stdout[-5000:]
+        assert "each held to 0.4 cores of CPU" in race.result().stdout
+        changes = [found for found in seen if len(found) == 1]  # two while one node after the other is changed
+        assert changes == [{"40000"}, {"max" if cpu._controller()[1] else "-1"}, {"40000"}], seen
+    finally:
+        shutil.rmtree(Launcher(work, DOWNLOADS).root)
+        shutil.rmtree(work)
 
 
 @pytest.fixture
