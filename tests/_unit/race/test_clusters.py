@@ -10,7 +10,6 @@ import types
 from pathlib import Path
 
 import pytest
-import requests
 from esrally.utils import opts
 
 from _tools.elasticsearch.nodes import Cluster, Launcher
@@ -18,20 +17,6 @@ from _tools.elasticsearch.security import Security
 from _tools.race import clusters
 from _tools.race.rally import Store, StoreOf, params_of
 from _tools.race.variables import VARIABLES, RaceError
-from cluster_metrics.core.served import ask
-
-
-@pytest.fixture
-def given(monkeypatch):
-    """Sets these variables and no others."""
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-
-    def given(**variables):
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-
-    return given
 
 
 def up(**variables):
@@ -187,46 +172,6 @@ def test_client_options_reach_rally_as_a_file_of_our_own(monkeypatch, tmp_path, 
     assert not Path(file).exists(), "however the race ends"
 
 
-@pytest.fixture
-def shared(monkeypatch):
-    """A launcher whose target has two data nodes with shares and a coordinator, and which shares groups were given."""
-    groups = []
-    monkeypatch.setattr(clusters.shares.cpu, "make_group", lambda name, cores: groups.append((name, cores)))
-    target = Cluster("target", "8.17.2", [9200, 9202, 9203], coordinator=True, variables={"NODE_CORES": "0.4"})
-    return types.SimpleNamespace(running={clusters.TARGET: target}.get), groups
-
-
-def test_nodes_are_free_until_a_race_has_them_held_and_held_again_however_it_ends(given, shared):
-    launcher, groups = shared
-    given(CHALLENGE="capacity-query")
-    free, held = ([(f"target-{port}", cores) for port in (9200, 9202)] for cores in (0, 0.4))
-    with pytest.raises(ZeroDivisionError), clusters.lifted(launcher, "passes:6") as params:
-        assert groups == free
-        address = json.loads(params).pop("cpu_shares")
-        assert json.loads(params) == {"passes": 6, "cpu_shares": address}
-        assert ask(address, "hold") == {} and groups == free + held
-        raise ZeroDivisionError
-    assert groups == free + held + held
-
-
-@pytest.mark.parametrize(
-    "variables, params, cores",
-    [
-        ({"CHALLENGE": "capacity-query", "HOSTS": "127.0.0.1:1"}, "", "0.4"),
-        ({"CHALLENGE": "capacity-query"}, "cpu_shares:none", "0.4"),
-        ({"CHALLENGE": "capacity-query"}, "", "0"),
-        ({"CHALLENGE": "capacity-indexing"}, "", "0.4"),
-        ({}, "", "0.4"),
-    ],
-)
-def test_nodes_stay_as_they_are_where_no_words_are_loaded_or_none_has_a_share(given, shared, variables, params, cores):
-    launcher, groups = shared
-    launcher.running(clusters.TARGET).variables["NODE_CORES"] = cores
-    given(**variables)
-    with clusters.lifted(launcher, params) as own:
-        assert own == params and not groups
-
-
 @pytest.mark.parametrize("options", ["", "my-options.json"])
 def test_client_options_that_are_a_file_stay_as_they_are(options):
     with clusters.private(options) as file:
@@ -292,39 +237,6 @@ def test_a_metrics_store_is_that_which_is_named_by_url_or_by_file(given, tmp_pat
     given(STORE="")
     with clusters.metrics_store(None) as store:
         assert store == StoreOf(tmp_path / "mine.ini")
-
-
-def test_a_race_whose_target_cannot_be_sampled_goes_on_and_tells_its_runner_why(given, capsys):
-    given(CHALLENGE="cpu-profile")
-    with clusters.sampled(None, "127.0.0.1:1", "", "rounds:2", "none") as params:
-        found = json.loads(params)
-        with requests.post(f"http://{found['sampler']}/start", timeout=5) as answer:
-            told = answer.json()
-    said = capsys.readouterr().out
-    assert found["rounds"] == 2 and told["pids"] == [] and "Connection" in told["problem"]
-    assert said == f"no CPU profile, the race goes on without: {told['problem']}\n"
-
-
-@pytest.mark.parametrize(
-    "challenge, params, profile, gets",
-    [
-        ("query-decomp", "rounds:2", "0", False),
-        ("cpu-profile", "sampler:none", "0", False),
-        ("cpu-profile", "rounds:2", "0", True),
-        ("ingest-decomp", "rounds:2", "0", False),
-        ("ingest-decomp", "rounds:2", "1", True),
-    ],
-)
-def test_only_a_race_that_needs_a_sampler_gets_one_unless_one_is_named(given, challenge, params, profile, gets):
-    given(CHALLENGE=challenge, PROFILE=profile)
-    with clusters.sampled(None, "127.0.0.1:1", "", params, "none") as found:
-        assert (found != params) == gets
-
-
-def test_a_profile_of_a_challenge_that_has_none_is_refused(given):
-    given(CHALLENGE="ingest", PROFILE="1")
-    with pytest.raises(RaceError, match=r"^PROFILE is \[1\], but ingest has no samples .*; .*ingest-decomp.* have$"):
-        clusters.takes_sampler()
 
 
 def test_an_embedded_store_is_asked_as_it_lets_clients_in(tmp_path):

@@ -6,19 +6,18 @@ from types import SimpleNamespace
 
 import elasticsearch
 import pytest
+import requests
 
 from _tools.race import clusters, rally
-from _tools.race.variables import VARIABLES, RaceError
+from _tools.race.variables import RaceError
 
 NOWHERE = elasticsearch.ConnectionError("Connection refused")
 
 
 @pytest.fixture
-def sampled(monkeypatch, tmp_path):
+def sampled(given, monkeypatch, tmp_path):
     """Samples a race of cpu-profile that is interrupted; returns what was done, in order."""
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("CHALLENGE", "cpu-profile")
+    given(CHALLENGE="cpu-profile")
     monkeypatch.setattr(rally, "PROFILES", tmp_path)
 
     def sampled(attached, problem=""):
@@ -85,3 +84,36 @@ def test_a_store_answers_soon_and_lets_us_in_or_is_refused(monkeypatch, tmp_path
     said = pytest.raises(RaceError, match=f"^the metrics store does not answer: .*{refused}.*; see STORE and INI$")
     with said if refused else contextlib.nullcontext():
         clusters.check_store(tmp_path)
+
+
+def test_a_race_whose_target_cannot_be_sampled_goes_on_and_tells_its_runner_why(given, capsys):
+    given(CHALLENGE="cpu-profile")
+    with clusters.sampled(None, "127.0.0.1:1", "", "rounds:2", "none") as params:
+        found = json.loads(params)
+        with requests.post(f"http://{found['sampler']}/start", timeout=5) as answer:
+            told = answer.json()
+    said = capsys.readouterr().out
+    assert found["rounds"] == 2 and told["pids"] == [] and "Connection" in told["problem"]
+    assert said == f"no CPU profile, the race goes on without: {told['problem']}\n"
+
+
+@pytest.mark.parametrize(
+    "challenge, params, profile, gets",
+    [
+        ("query-decomp", "rounds:2", "0", False),
+        ("cpu-profile", "sampler:none", "0", False),
+        ("cpu-profile", "rounds:2", "0", True),
+        ("ingest-decomp", "rounds:2", "0", False),
+        ("ingest-decomp", "rounds:2", "1", True),
+    ],
+)
+def test_only_a_race_that_needs_a_sampler_gets_one_unless_one_is_named(given, challenge, params, profile, gets):
+    given(CHALLENGE=challenge, PROFILE=profile)
+    with clusters.sampled(None, "127.0.0.1:1", "", params, "none") as found:
+        assert (found != params) == gets
+
+
+def test_a_profile_of_a_challenge_that_has_none_is_refused(given):
+    given(CHALLENGE="ingest", PROFILE="1")
+    with pytest.raises(RaceError, match=r"^PROFILE is \[1\], but ingest has no samples .*; .*ingest-decomp.* have$"):
+        clusters.takes_sampler()
