@@ -168,9 +168,9 @@ def check(values: dict[str, Any]) -> dict[str, Any]:
 
 def _check_load_drivers(record: records.Challenge, values: Mapping[str, Any]) -> None:
     """Refuses several load drivers where a server is needed that one of them alone has."""
-    served = [p.server for p in record.parameters if isinstance(p, Served) and values[p.name] != NONE]
-    needed = (record.needs.sketch_server, "the sketch server"), (record.needs.sampler, "the sampler")
-    for server in (*(server for needs, server in needed if needs), *served):
+    needed = {"the sketch server": record.needs.sketch_server, "the sampler": record.needs.sampler}
+    needed |= {p.server: True for p in record.parameters if isinstance(p, Served) and values[p.name] != NONE}
+    if server := next((name for name, wanted in needed.items() if wanted), ""):
         raise exceptions.TrackConfigError(
             f"challenge [{record.name}] must run from one load driver, since {server} serves one alone; "
             f"--load-driver-hosts names {values['load_drivers']}"
